@@ -54,7 +54,8 @@ before the scheduler and the connectors are (vLLM `v1/engine/core.py run_engine_
 _START_FAILED = re.compile(
     r"(?:Engine core|WorkerProc) initialization failed|Engine process failed to start|"
     r"Failed to infer device type|No package metadata was found for vllm|"
-    r"(?:vllm(?: [\w-]{1,20})?|api_server\.py): error: "
+    r"(?:vllm(?: [\w-]{1,20})?|api_server\.py): error: |"
+    r"/(?:vllm/_|vllm_gaudi/|habana_frameworks/)[^\s:]{0,200}: undefined symbol"
 )
 _OTHER_END = re.compile(
     r"BrokenPipeError: \[Errno 32\]|ConnectionResetError: \[Errno 104\]|EOFError\b|"
@@ -379,9 +380,11 @@ class Failures:
 
     def _stages_of(self, cause: _Cause) -> Iterator[str]:
         """What the message names, the traceback of the cause, then those of what wraps it:
-        the innermost error is printed first, and can lead through a compiler alone."""
+        the innermost error is printed first, and can lead through a compiler alone. Last
+        what the heading names: a worker of V0 logs its method above the traceback."""
         later = (c for c in self._causes if c.origin.line > cause.origin.line)
-        for c in (cause, *later):
+        heading = (self._heading,) if self._heading is not None else ()
+        for c in (cause, *later, *heading):
             yield from (p for text, p in _STATED_PHASES.items() if text in c.message)
             if c.phase and c.phase != AT_WORK:
                 yield c.phase

@@ -300,6 +300,12 @@ class FrameSeen(Signal, frozen=True, gc=False):
     phase: str
 
 
+class AssertionSeen(Signal, frozen=True, gc=False):
+    """The line of source in a traceback that an AssertionError without a text names."""
+
+    text: str
+
+
 def is_at_work(made: object) -> bool:
     """Whether this shows an engine that was made, whether or not its start is there."""
     return isinstance(made, FrameSeen) and made.phase in (AT_WORK, IN_REQUEST)
@@ -312,6 +318,7 @@ _FOREIGN = (
     | ErrorIgnored
     | ShutdownLine
     | FrameSeen
+    | AssertionSeen
     | RequestLine
     | ResponseLine
 )

@@ -164,6 +164,8 @@ class RankState:
     """Shapes of the graph that is being compiled that were named so far."""
     frame: str | None = None
     """What the innermost function of a traceback did, as far as it shows."""
+    asserted: tuple[int, str] = (0, "")
+    """Number and text of the last line of source with an assertion."""
     ignored_line: int | None = None
     """Of the error that Python ignores, above its traceback."""
     devices: DevicesSeen | None = None

@@ -17,6 +17,7 @@ from parsers.engine.signals import (
     EXECUTING,
     IN_REQUEST,
     ArtifactFrame,
+    AssertionSeen,
     BarUpdate,
     BenchEdge,
     BenchLine,
@@ -292,7 +293,10 @@ class RunTracker:
                 state.ignored_line = None
             case FailureLine() if made.message.startswith("raise "):
                 return []  # the source line of a frame
+            case AssertionSeen():
+                state.asserted = (origin.line, made.text)
             case FailureLine():
+                made = _with_source(made, state, origin)
                 is_of_engine = state.frame is not None or names_engine(made.message)
                 if made.is_elsewhere and not is_of_engine:
                     return []
@@ -446,6 +450,19 @@ def _precompiled(state: RankState, made: PrecompileFinished, origin: Origin) -> 
         from_cache=None,
     )
     return stamped(compiled, origin)
+
+
+_CARETS = 2
+"""Lines that Python puts below a line of source: the marks of the part that failed."""
+
+
+def _with_source(made: FailureLine, state: RankState, origin: Origin) -> FailureLine:
+    """An AssertionError without a text, with the line of source above it."""
+    line, text = state.asserted
+    is_bare = made.message == "AssertionError" and text
+    if not is_bare or not 0 < origin.line - line <= 1 + _CARETS:
+        return made
+    return msgspec.structs.replace(made, message=f"AssertionError: {text}")
 
 
 def _hbm_weights(state: RankState, made: HbmLoaded, origin: Origin) -> Event:

@@ -13,6 +13,7 @@ from parsers.engine.signals import (
     AT_WORK,
     EXECUTING,
     IN_REQUEST,
+    AssertionSeen,
     ErrorFollowed,
     ErrorIgnored,
     FailureLine,
@@ -87,6 +88,15 @@ def _failure(
     return build
 
 
+def _repr(match: re.Match[str]) -> list[Made]:
+    """An error as Python represents it, which a bracket ends."""
+    text = match["text"].rstrip()
+    if not text.endswith(("')", '")', "',)", '",)')):
+        return []
+    message = f"{match['name']}: {text.rstrip(',)')[:-1]}"
+    return [FailureLine(message, "error", is_detail=True)]
+
+
 def _failure_at_work(match: re.Match[str]) -> list[Made]:
     return [FrameSeen(AT_WORK), FailureLine(match[0].strip())]
 
@@ -108,7 +118,7 @@ def _refused(match: re.Match[str]) -> Made:
 
 
 _ERROR = (
-    r"(?:[\w.]{1,80}(?:Error|Exception|Exit)|[\w.]{1,80}\.(?:exc|exceptions|errors)\.\w{1,60}|"
+    r"(?:[\w.]{1,80}(?:Error|Exception|Exit)|Exception|[\w.]{1,80}NVMLError_\w{1,40}|[\w.]{1,80}\.(?:exc|exceptions|errors)\.\w{1,60}|"
     r"(?:[\w.]{1,80}\.)?(?:ReadTimeout|ConnectTimeout|TimeoutExpired|RemoteDisconnected|"
     r"IncompleteRead|BrokenProcessPool)|ray\.exceptions\.RayTaskError\(\w{1,60}\))"
 )
@@ -116,7 +126,7 @@ _ERROR = (
 subprocess, concurrent.futures, triton, torch._dynamo and ray."""
 _NAMES = (
     "Error: ", "Exception: ", "Timeout: ", "Expired: ", "Disconnected: ", "IncompleteRead: ",
-    "BrokenProcessPool: ", ".exceptions.", ".errors.", ".exc.", "RayTaskError(",
+    "BrokenProcessPool: ", "NVMLError_", ".exceptions.", ".errors.", ".exc.", "RayTaskError(",
 )  # fmt: skip
 _WITHOUT_TEXT = ("AssertionError", "NotImplementedError", "MemoryError", "EOFError")
 """Errors that are raised without a text."""
@@ -167,6 +177,26 @@ FAILURE_RULES: tuple[LineRule, ...] = (
                 {
                     "message": "torch.OutOfMemoryError: CUDA out of memory. Tried to "
                     "allocate 2.00 GiB."
+                },
+            ),
+        ),
+    ),
+    LineRule(
+        "failure_repr",
+        ("Error('", 'Error("'),
+        # Triton `compiler/errors.py`: below the source of a kernel stands what was raised.
+        r"(?P<name>[A-Z]\w{1,60}Error)\(['\"](?P<text>.{1,1000})",
+        build=_repr,
+        levels=("ERROR", "CRITICAL"),
+        not_files=(*_OF_REQUESTS, _LOOP),
+        samples=(
+            Sample(
+                "(Worker_TP0 pid=9) ERROR 05-06 06:47:41 [multiproc_executor.py:852] "
+                'ValueError("type fp8e9 not supported in this architecture. The supported fp8 '
+                "dtypes are ('fp8e4b15', 'fp8e5')\")",
+                {
+                    "message": "ValueError: type fp8e9 not supported in this architecture. The "
+                    "supported fp8 dtypes are ('fp8e4b15', 'fp8e5')"
                 },
             ),
         ),
@@ -316,6 +346,20 @@ FAILURE_RULES: tuple[LineRule, ...] = (
         ),
     ),
     LineRule(
+        "failure_assertion",
+        "assert ",
+        r"\s{0,12}(?P<text>assert \S.{0,300})",
+        AssertionSeen,
+        levels=(NO_LEVEL, "ERROR"),
+        samples=(
+            Sample(
+                "(EngineCore pid=1) ERROR 07-16 19:47:26 [core.py:866]     assert some_tensors "
+                "is not None",
+                {"text": "assert some_tensors is not None"},
+            ),
+        ),
+    ),
+    LineRule(
         "failure_frame",
         tuple(f", in {name}" for name in _FRAMES),
         r'\s{0,20}File "[^"]{1,150}/(?:vllm|tpu_inference)[^"]{1,150}", line \d{1,7}, in '
@@ -423,6 +467,20 @@ FAILURE_RULES: tuple[LineRule, ...] = (
         ),
     ),
     LineRule(
+        "failure_iteration",
+        "Engine iteration timed out",
+        r"Engine iteration timed out.{0,100}",
+        build=_failure_at_work,
+        levels=("ERROR",),
+        samples=(
+            Sample(
+                "ERROR 02-18 10:00:00 async_llm_engine.py:886] Engine iteration timed out. "
+                "This should never happen!",
+                {"message": "Engine iteration timed out. This should never happen!"},
+            ),
+        ),
+    ),
+    LineRule(
         "failure_server",
         "Application startup failed",
         # uvicorn `lifespan/on.py`, of any web server.
@@ -516,6 +574,28 @@ FAILURE_RULES: tuple[LineRule, ...] = (
             Sample(
                 "  what():  CUDA error: an illegal memory access was encountered",
                 {"message": "CUDA error: an illegal memory access was encountered"},
+            ),
+        ),
+    ),
+    LineRule(
+        "failure_watchdog",
+        "Watchdog caught collective operation timeout",
+        # torch `csrc/distributed/c10d/ProcessGroupNCCL.cpp`, which ends the process.
+        r"(?:.{0,120}\] )?(?P<text>Watchdog caught collective operation timeout: .{1,600})",
+        build=_thrown,
+        levels=(NO_LEVEL,),
+        samples=(
+            Sample(
+                "[rank1]:[E428 12:40:21.113215690 ProcessGroupNCCL.cpp:629] [Rank 1] Watchdog "
+                "caught collective operation timeout: WorkNCCL(SeqNum=1, OpType=ALLREDUCE, "
+                "NumelIn=1, NumelOut=1, Timeout(ms)=600000) ran for 600029 milliseconds before "
+                "timing out.",
+                {
+                    "message": "Watchdog caught collective operation timeout: WorkNCCL(SeqNum=1, "
+                    "OpType=ALLREDUCE, NumelIn=1, NumelOut=1, Timeout(ms)=600000) ran for 600029 "
+                    "milliseconds before timing out.",
+                    "is_bare": True,
+                },
             ),
         ),
     ),

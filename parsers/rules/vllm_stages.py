@@ -316,6 +316,17 @@ STAGE_RULES: tuple[LineRule, ...] = (
         "/p: x",
     ),
     note_rule(
+        "encoder_profile_short",
+        "too short to hold the multi-modal embeddings",
+        r"The sequence length used for profiling \([^()]{1,80}\) is too short to hold the "
+        r"multi-modal embeddings in the worst case \([^()]{1,300}\)",
+        "multimodal",
+        "WARNING 08-04 16:54:49 [profiling.py:247] The sequence length used for profiling "
+        "(max_num_batched_tokens / max_num_seqs = 4096) is too short to hold the multi-modal "
+        "embeddings in the worst case (98304 tokens in total, out of which {'image': 81920, "
+        "'video': 16384} are reserved for multi-modal embeddings).",
+    ),
+    note_rule(
         "encoder_graphs_many",
         ("encoder CUDA graphs; capture axes", "captured centroids CUDA graphs"),
         r"Capturing (?P<num_graphs>\d{1,7}) encoder CUDA graphs; .{1,200}|"

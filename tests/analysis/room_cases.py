@@ -179,6 +179,18 @@ SHORT = {"needed_bytes": 18 * GIB, "free_bytes": 9 * GIB, "max_model_len": 26214
          "estimated_model_len": 121840}  # fmt: skip
 TAKEN = {"needed_bytes": 14 * GIB, "free_bytes": 13 * GIB, "total_bytes": 16 * GIB,
          "wanted_utilization": 0.85}  # fmt: skip
+WAITED = Note(
+    topic="keep_alive",
+    text="No available shared memory broadcast block found in 60 seconds",
+    count=4,
+)
+CONNECTING = [
+    started("vllm", device_kind="cuda", version="0.11.0", time=1_000_000.0),
+    config(max_model_len=4096, tensor_parallel_size=2),
+    PhaseMarked(name="start_engine", edge="start", time=1_000_010.0),
+    PhaseMarked(name="start_workers", edge="start", time=1_000_090.0),
+    RunFinished(status="unknown", time=1_000_490.0),
+]
 NO_LINE = [
     started("vllm", device_kind="cuda", time=1_000_000.0), config(max_model_len=4096),
     weights(10), PhaseMarked(name="compile", edge="start", time=1_000_300.0),
@@ -282,6 +294,17 @@ ROOM_CASES: dict[str, tuple[list[list[Any]], list[list[Any]]]] = {
     "ended_without_trace": (
         [NO_LINE],
         [*OTHER, [*NO_LINE[:3], NO_LINE[-1]], [*NO_LINE[:1], *NO_LINE[2:]],
-         [*NO_LINE, Note(topic="elided", text="...")], ended("error")],
+         [*NO_LINE, Note(topic="elided", text="...")], ended("error"),
+         [*NO_LINE, WAITED]],
+    ),
+    "ended_while_connecting": (
+        [CONNECTING],
+        [*OTHER, NO_LINE, [*CONNECTING, Note(topic="elided", text="...")],
+         [*CONNECTING, weights(10)], ended("error")],
+    ),
+    "ended_while_waiting": (
+        [[*NO_LINE, WAITED], [*CONNECTING, WAITED]],
+        [*OTHER, NO_LINE, [*NO_LINE, WAITED, ServerReady(time=1_000_900.0)],
+         [*NO_LINE, Note(topic="keep_alive", text=WAITED.text)], ended("error")],
     ),
 }  # fmt: skip

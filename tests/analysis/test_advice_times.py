@@ -59,6 +59,7 @@ from warmup_insights.model.events import (
     GraphsCaptured,
     Note,
     PhaseMarked,
+    ServingFailure,
     WarmupFinished,
 )
 from warmup_insights.rules.setting_lives import LIVES, has_setting
@@ -658,3 +659,32 @@ def test_the_fork_profiles_a_batch_of_its_longest_prompts(tokens, setting):
     finding = found([events[0], of_fork, *events[1:]], "profile_shape")
     assert "as many prompts of the longest bucket" in finding.title
     assert finding.setting == setting
+
+
+def test_an_engine_that_failed_while_it_served_has_no_whole_start_without_readiness():
+    """The log states no end of the start: its last line is no measure of it."""
+    events = [
+        started("vllm", device_kind="cuda", version="0.7.2", time=1_000_000.0),
+        PhaseMarked(name="start_engine", edge="start", time=1_000_005.0),
+        PhaseMarked(name="start_engine", edge="end", time=1_000_059.0),
+        ServingFailure(failure="error", message="no", time=1_000_060.0),
+    ]
+    assert facts_of(events).start is None
+
+
+@pytest.mark.parametrize(
+    ("settings", "version", "is_offered"),
+    [
+        ({"enable_lora": True}, "0.19.1", True),
+        ({"enable_lora": True}, "0.10.2", False),
+        ({"enable_lora": False}, "0.19.1", False),
+        ({"enable_lora": True, "cudagraph_specialize_lora": False}, "0.19.1", False),
+    ],
+)
+def test_batches_without_adapters_need_no_graphs_of_their_own(
+    settings, version, is_offered
+):
+    events = captured(SIZES, 200.0, 1.81, **settings)
+    events[0] = changed(events[0], version=version)
+    ways = [way.suggestion for way in found(events, "capture_sizes").ways]
+    assert any("cudagraph_specialize_lora" in way for way in ways) is is_offered

@@ -79,7 +79,7 @@ TEXTS = [
      "Reasons: {FLASHMLA_SPARSE: [kv_cache_dtype not supported]}.", "device_unsupported",
      "--kv-cache-dtype auto", {"kv_cache_dtype": "auto"}),
     ("AssertionError: n_physical_experts=256 must be divisible by ep_size=3. Adjust it.",
-     "setting_refused", "divides 256", {}),
+     "setting_refused", "larger by 2", {}),
     ("ValueError: base_model.model.lm_head.weight is unsupported LoRA weight.",
      "model_unsupported", "modules_to_save", {}),
     ("OSError: Found 0 files matching the pattern: `^tokenizer`. Make sure that a Mistral "
@@ -479,6 +479,99 @@ TEXTS = [
      "model_unsupported", "that knows the model", {}),
     ("ValueError: Loading lora [\"a failed: No adapter found for /out/checkpoint-57\"]",
      "model_access", "/out/checkpoint-57 as the hub", {}),
+    ("AssertionError: Microbatching currently only supports the deepep_low_latency and "
+     "deepep_high_throughput all2all backend. naive is not supported. To fix use "
+     "--all2all-backend=deepep_low_latency.", "setting_refused",
+     "--all2all-backend deepep_low_latency", {"all2all_backend": "deepep_low_latency"}),
+    ("ValueError: NvFp4 MoE backend 'SOME_KERNELS' does not support the deployment "
+     "configuration since kernel does not support ('standard',) activation format.",
+     "setting_refused", "--moe-backend auto", {}),
+    ("AssertionError: Scaling method \"ScaleMethodString.X\" is not supported for runtime scale "
+     "patching (graph recompile reduction)", "setting_refused", "RUNTIME_SCALE_PATCHING=0",
+     {"RUNTIME_SCALE_PATCHING": "0"}),
+    ("ValueError: Attempted to assign 2048 x 3 = 6144 image tokens to 2048 placeholders",
+     "setting_refused", "more than 6144", {}),
+    ("ValueError: The quantization method x is deprecated and will be removed in future versions "
+     "of vLLM. To bypass, set `--allow-deprecated-quantization`.", "setting_refused",
+     "--allow-deprecated-quantization", {}),
+    ("ValueError: You can use float16 instead by explicitly setting the `dtype` flag in CLI, for "
+     "example: --dtype=half.", "setting_refused", "--dtype=half,", {}),
+    ("ValueError: attention_backend and attention_config.backend are mutually exclusive",
+     "setting_refused", "one of the two", {}),
+    ("ValueError: Cannot set both `pooling_type` and `seq_pooling_type`", "setting_refused",
+     "one of the two", {}),
+    ("ValueError: Invalid compilation mode: 9. Valid modes are: 0, 1, 2, 3", "setting_refused",
+     "that the message lists", {}),
+    ("ValueError: speculative_max_model_len=64 cannot be larger than draft_max_model_len=32",
+     "setting_refused", "speculative_max_model_len", {}),
+    ("AssertionError: node_rank=4 must be less than nnodes=2.", "setting_refused", "node_rank",
+     {}),
+    ("ImportError: libSynapse.so.1.99: cannot open shared object file: No such file or "
+     "directory", "missing_tool", "vLLM for Gaudi", {}),
+    ("RuntimeError: Failed to load the tokenizer. Consider setting `trust_remote_code=True`.",
+     "model_unsupported", "newer transformers", {}),
+    ("Exception: data did not match any variant of untagged enum PreTokenizerWrapper at line 7 "
+     "column 3", "model_unsupported", "newer transformers", {}),
+    ("ValueError: vLLM only supports modules_to_save being None.", "model_unsupported",
+     "without modules_to_save", {}),
+    ("ValueError: Found unknown quantization='nvfp9' in config", "model_unsupported",
+     "--config-format mistral", {}),
+    ("NotImplementedError: No compressed-tensors compatible scheme was found.",
+     "model_unsupported", "compressed-tensors", {}),
+    ("AttributeError: 'SomeTokenizer' object has no attribute 'vocab'", "packages_mismatch",
+     "transformers_version", {}),
+    ("AttributeError: 'MistralSomeImageProcessor' object has no attribute 'fetch'",
+     "packages_mismatch", "transformers_version", {}),
+    ("NotImplementedError: Encoder self-attention and encoder/decoder cross-attention are not "
+     "implemented for TritonMLAImpl", "device_unsupported", "--attention-backend", {}),
+    ("RuntimeError: CUDASymmetricMemoryAllocator::rendezvous: detected allocations from "
+     "overlapping devices", "ranks_not_connected", "VLLM_ALLREDUCE_USE_SYMM_MEM=0",
+     {"VLLM_ALLREDUCE_USE_SYMM_MEM": "0"}),
+    ("RuntimeError: Failed: CUDA error /w/DeepEP/csrc/deep_ep.cpp:226 'invalid resource handle'",
+     "ranks_not_connected", "allgather_reducescatter", {}),
+    ("RuntimeError: oneCCL: exec.cpp:122 start_workers: EXCEPTION: failed to start worker # 0",
+     "ranks_not_connected", "CCL_WORKER_AFFINITY", {}),
+    ("ImportError: /x/vllm/_C.abi3.so: undefined symbol: _ZN3c104SomeEv", "packages_mismatch",
+     "torch of the version", {}),
+    ("NotImplementedError: Pipeline parallelism is not supported for this model. Supported models "
+     "implement the `SupportsPP` interface.", "setting_refused", "no --pipeline-parallel-size",
+     {}),
+    ("AssertionError: assert intermediate_tensors is not None", "setting_refused",
+     "no --pipeline-parallel-size", {}),
+    ("ValueError: Hybrid KV cache manager is disabled but failed to convert the KV cache specs to "
+     "one unified type.", "setting_refused", "--no-disable-hybrid-kv-cache-manager", {}),
+    ("ValueError: Block size must be a multiple of 16.", "setting_refused", "--block-size 16",
+     {"block_size": "16"}),
+    ("ValueError: Invalid value '' for VLLM_SOME_BACKEND. Valid options: ['a', 'b'].",
+     "setting_refused", "VLLM_SOME_BACKEND unset", {}),
+    ("ValueError: Model Runner V2 supports pooling tasks ['a'], but this model selects 'b'.",
+     "setting_refused", "VLLM_USE_V2_MODEL_RUNNER=0", {"VLLM_USE_V2_MODEL_RUNNER": "0"}),
+    ("vllm: error: unrecognized arguments: --task embedding", "setting_refused",
+     "--runner pooling", {}),
+    ("vllm: error: unrecognized arguments: --some-option 1", "setting_refused", "--help=all", {}),
+    ("RuntimeError: Unable to pin host memory with error code: -1", "host_limit",
+     "memlock=-1", {}),
+    ("huggingface_hub.errors.HFValidationError: Repo id must use alphanumeric chars, '-', '_' or "
+     "'.': 'a/b-GGUF:Q4_K_M'.", "model_access", "a/b-GGUF:Q4_K_M", {}),
+    ("ValueError: No tokenizer file found in directory: /data/m", "model_access",
+     "--tokenizer-mode hf", {"tokenizer_mode": "hf"}),
+    ("ValueError: Tokenizer class SomeTokenizer does not exist or is not currently imported.",
+     "model_unsupported", "newer transformers", {}),
+    ("TypeError: SomePreTrainedModel._check() got an unexpected keyword argument 'x'",
+     "packages_mismatch", "transformers_version", {}),
+    ("ImportError: /x/vllm/_C.abi3.so: undefined symbol: _Z9some_quantRN2at6TensorE",
+     "packages_mismatch", "built anew", {}),
+    ("nixl._bindings.nixlBackendError: NIXL_ERR_BACKEND", "ranks_not_connected", "UCX", {}),
+    ("vllm.third_party.pynvml.NVMLError_NotSupported: Not Supported", "device_unreachable",
+     "VLLM_WORKER_MULTIPROC_METHOD=spawn", {"VLLM_WORKER_MULTIPROC_METHOD": "spawn"}),
+    ("Engine iteration timed out. This should never happen!", "ranks_not_connected",
+     "VLLM_ENGINE_ITERATION_TIMEOUT_S=3600", {"VLLM_ENGINE_ITERATION_TIMEOUT_S": "3600"}),
+    ("RuntimeError: RESOURCE_EXHAUSTED: Ran out of memory in memory space smem. Used 1.25M of "
+     "1.00M smem.", "device_unsupported", "--max-model-len", {}),
+    ("RuntimeError: Ninja build failed. Ninja output: ptxas fatal   : Value 'sm_199a' is not "
+     "defined for option 'gpu-name'", "build_failed", "newer CUDA toolkit", {}),
+    ("RuntimeError: nvcc fatal   : A single input file is required for a non-link phase when an "
+     "outputfile is specified", "build_failed", "newer CUDA toolkit", {}),
     ("jaxlib._jax.XlaRuntimeError: RESOURCE_EXHAUSTED: Ran out of memory in memory space vmem. "
      "Used 32.42M of 16.00M vmem.", "device_unsupported", "newer tpu-inference", {}),
 ]  # fmt: skip
@@ -584,3 +677,22 @@ def test_a_gaudi_that_is_not_acquired_may_have_the_driver_of_another_release():
     for status in ("synStatus=8 [Device not found]", "synStatus=26 [Generic failure]"):
         text = _ways(f"RuntimeError: {status} Device acquire failed.")
         assert "the driver of the image's release" in text
+
+
+@pytest.mark.parametrize(
+    "message",
+    [
+        "AssertionError: lora_a_scale_stacked must be provided for w8a8 quantization",
+        "AssertionError: sample_rate must be in (0, 1.0], got 3",
+        "ValueError: do not use --some-option here",
+    ],
+)
+def test_what_is_no_option_of_the_engine_is_not_called_one(message):
+    assert known_error(message) is None
+
+
+def test_packages_of_a_gaudi_are_not_installed_as_those_of_cuda():
+    text = _ways(
+        "ImportError: cannot import name 'some' from 'vllm.utils' (/x/utils.py)"
+    )
+    assert "as it is installed for this device" in text

@@ -38,6 +38,7 @@ from warmup_insights.export.findings import finding_lines, findings_markdown
 from warmup_insights.model.events import (
     Failure,
     GraphMemoryEstimated,
+    GraphsCaptured,
     KVCacheAllocated,
     MemoryBudgetSet,
     MemoryMeasured,
@@ -810,3 +811,85 @@ def test_where_no_line_shows_the_stage_a_smaller_cache_may_help():
     start = started("vllm", device_kind="cuda", time=None)
     ways = ways_of(only([start, failure], "out_of_memory"))
     assert any("lower --gpu-memory-utilization" in way for way, _ in ways)
+
+
+def offered(events):
+    """What the one finding of a failed run offers, as one text."""
+    (found,) = advise(facts_of(events))
+    return " | ".join((found.suggestion, *(way.suggestion for way in found.ways)))
+
+
+def test_graphs_that_were_captured_show_that_the_cache_was_there():
+    graphs = GraphsCaptured(memory_bytes=GIB, duration_s=20.0)
+    text = offered(
+        ended("out_of_memory", "no", weights(17.9), graphs, free_bytes=GIB,
+              needed_bytes=2 * GIB, total_bytes=24 * GIB)
+    )  # fmt: skip
+    assert "a lower --gpu-memory-utilization" not in text
+
+
+@pytest.mark.parametrize(
+    ("note", "is_offered"),
+    [
+        ("initialized with a budget of 8192 tokens, and profiled with 2 image items", True),
+        ("Skipping memory profiling for multimodal encoder", False),
+    ],
+)  # fmt: skip
+def test_an_encoder_that_was_profiled_takes_fewer_images(note, is_offered):
+    text = offered(
+        ended("out_of_memory", "no", weights(10), Note(topic="multimodal", text=note),
+              phase="profile_run", free_bytes=GIB, needed_bytes=2 * GIB)
+    )  # fmt: skip
+    assert ("--limit-mm-per-prompt" in text) is is_offered
+
+
+def test_one_request_at_once_cannot_become_fewer():
+    text = offered(
+        ended("out_of_memory", "no", weights(10), config(max_num_seqs=1),
+              phase="profile_run", free_bytes=GIB, needed_bytes=2 * GIB)
+    )  # fmt: skip
+    assert "--max-num-seqs" not in text
+    assert "--max-num-batched-tokens" in text
+
+
+@pytest.mark.parametrize(
+    ("size", "blocks", "is_offered"),
+    [
+        ({"num_blocks": 2000}, 4096, True),
+        ({"num_blocks": 5000}, 4096, False),
+        ({"num_tokens": 256_000}, 65_536, True),
+        ({"num_tokens": 256_000}, 8192, False),
+    ],
+)
+def test_decode_buckets_beyond_the_cache_are_bounded(size, blocks, is_offered):
+    bucket = (128, 1, blocks)
+    text = offered([
+        started(), budget(), KVCacheAllocated(**size),
+        step("decode", bucket, free_before_bytes=3 * GIB),
+        Failure(failure="out_of_memory", message="no", phase="decode", bucket=bucket,
+                needed_bytes=16 * GIB),
+    ])  # fmt: skip
+    assert ("no more blocks than the cache" in text) is is_offered
+
+
+def test_memory_that_ran_out_while_loading_is_not_all_of_the_weights():
+    (found,) = advise(
+        facts_of(
+            ended("out_of_memory", "no", config(model="m/Big-405B", tensor_parallel_size=8),
+                  phase="load_model", needed_bytes=GIB)
+        )
+    )  # fmt: skip
+    assert "ran out while weights were loaded" in found.title
+    assert "did not fit" not in found.title
+
+
+@pytest.mark.parametrize(
+    ("kind", "phase", "is_offered"),
+    [("hpu", "model_warmup", True), ("hpu", "load_model", False),
+     ("cuda", "model_warmup", False)],
+)  # fmt: skip
+@pytest.mark.parametrize("message", ["NotImplementedError", "KeyError: 0"])
+def test_a_warm_up_that_fails_on_hpu_may_be_left_out(kind, phase, is_offered, message):
+    failure = Failure(failure="error", message=message, phase=phase, line=7)
+    text = offered([started("vllm-fork", device_kind=kind), failure])
+    assert ("VLLM_SKIP_WARMUP=true" in text) is is_offered

@@ -1373,3 +1373,83 @@ def test_a_traceback_with_a_rank_is_that_of_the_engine_that_prints_none():
     failure = found.summary.failure
     assert (failure.phase, failure.bucket) == ("decode", (12, 1, 72))
     assert failure.message == "IndexError: index 4 is out of bounds"
+
+
+def test_a_worker_of_v0_names_its_method_above_the_traceback():
+    """0.9 `executor/multiproc_worker_utils.py _run_worker_process`."""
+    line = (
+        "(VllmWorkerProcess pid=7) ERROR 08-04 16:54:59 multiproc_worker_utils.py:238] "
+    )
+    text = (
+        f"{line}Exception in worker VllmWorkerProcess while processing method "
+        f"determine_num_available_blocks.\n{line}torch.OutOfMemoryError: CUDA out of memory. "
+        "Tried to allocate 20.00 GiB.\n"
+    )
+    (failure,) = of(Failure, events(START + text))
+    assert failure.phase == "profile_run"
+
+
+def test_what_triton_prints_below_a_kernel_is_the_rest_of_its_error():
+    """Triton `compiler/errors.py CompilationError`: place, source, and what was raised."""
+    text = "\n".join(
+        CORE.format(5, line)
+        for line in (
+            "triton.compiler.errors.CompilationError: at 1:0:",
+            "def some_kernel(",
+            "^",
+            "ValueError(\"type fp8e9 not supported in this architecture. Only ('a', 'b')\")",
+        )
+    )
+    (failure,) = of(Failure, events(START + text + "\n"))
+    assert failure.message == (
+        "triton.compiler.errors.CompilationError: at 1:0: ValueError: type fp8e9 not supported "
+        "in this architecture. Only ('a', 'b')"
+    )
+
+
+def test_an_error_without_a_name_of_its_own_is_one():
+    (failure,) = of(Failure, events(START + "Exception: data did not match\n"))
+    assert failure.message == "Exception: data did not match"
+
+
+def test_a_collective_that_timed_out_ends_the_start():
+    text = (
+        "[rank1]:[E428 12:40:21.113 ProcessGroupNCCL.cpp:629] [Rank 1] Watchdog caught "
+        "collective operation timeout: WorkNCCL(SeqNum=1) ran for 600029 milliseconds.\n"
+    )
+    (failure,) = of(Failure, events(START + text))
+    assert failure.message.startswith("Watchdog caught collective")
+
+
+@pytest.mark.parametrize(
+    "path",
+    [
+        "/x/vllm/_C.abi3.so",
+        "/x/habana_frameworks/torch/lib/libhabana_pytorch_plugin.so",
+    ],
+)
+def test_a_compiled_part_of_vllm_that_does_not_load_is_of_a_start(path):
+    text = (
+        'Traceback (most recent call last):\n  File "/x/a.py", line 1, in <module>\n'
+        f"ImportError: {path}: undefined symbol: _ZN3c104SomeEv\n"
+    )
+    (failure,) = of(Failure, events(text))
+    assert "undefined symbol" in failure.message
+
+
+@pytest.mark.parametrize("between", ["", "           ^^^^^^^^^^^\n"])
+def test_an_assertion_without_a_text_has_its_line_of_source(between):
+    text = (
+        f"{CORE.format(5, '    assert some_tensors is not None')}\n"
+        + (CORE.format(5, between) if between else "")
+        + f"{CORE.format(5, 'AssertionError')}\n"
+    )
+    (failure,) = of(Failure, events(START + text))
+    assert failure.message == "AssertionError: assert some_tensors is not None"
+
+
+def test_an_assertion_that_is_far_above_is_of_another_error():
+    lines = ["    assert x"] + ['  File "/x/core.py", line 1, in run'] * 4
+    text = "\n".join(CORE.format(5, line) for line in [*lines, "AssertionError"])
+    (failure,) = of(Failure, events(START + text + "\n"))
+    assert failure.message == "AssertionError"

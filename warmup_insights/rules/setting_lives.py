@@ -79,6 +79,7 @@ LIVES: tuple[SettingLife, ...] = (
     SettingLife(r"VLLM_BUCKETING_STRATEGY", "vllm-gaudi", first=(0, 20)),
     SettingLife(_RANGES.format("PROMPT_(?:QUERY|CTX)"), "vllm-gaudi", first=(0, 11, 2)),
     SettingLife(r"VLLM_DEVELOPER_MODE", "vllm-gaudi", first=(0, 11, 2)),
+    SettingLife(r"cudagraph_specialize_lora", "vllm", first=(0, 12)),
     SettingLife(r"VLLM_MULTIMODAL_BUCKETS", "vllm-gaudi", first=(0, 11, 2)),
     SettingLife(r"VLLM_MULTIMODAL_RESOLUTIONS", "vllm-gaudi", first=(0, 26)),
     SettingLife(r"max_cudagraph_capture_size", "vllm", first=(0, 11, 2)),

@@ -69,7 +69,8 @@ def is_whole(summary: RunSummary) -> bool:
     if summary.status not in ("finished", "skipped"):
         return False
     is_ready = times.ready_at is not None or times.engine_init_s is not None
-    if summary.status == "skipped" and not is_ready:
+    has_failed = summary.serving is not None and summary.serving.end is not None
+    if (summary.status == "skipped" or has_failed) and not is_ready:
         return False
     if any(phase.name == "lines_cut_out" for phase in times.phases):
         return False

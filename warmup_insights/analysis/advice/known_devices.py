@@ -116,12 +116,25 @@ ROWS: tuple[KnownError, ...] = (
               "the engine picks one that fits"),
           Way("--kv-cache-dtype auto and a block size of 16", "where the reason in the "
               "message names them"))),
+        (r"(?:[Ee]ncoder|[Cc]ross).{0,80}attention.{0,40}(?:is|are) not implemented for (\w{1,60})",
+         "The attention backend has none for an encoder, which the model needs",
+         (Way("no backend of your own: unset VLLM_ATTENTION_BACKEND and --attention-backend",
+              "the engine picks one that fits, where there is one"),
+          Way("a newer vLLM, or another --attention-backend, where none was set: {1} is that "
+              "of this device", "another image"))),
         (r"out of resource: shared memory|OutOfResources",
          "A Triton kernel needs more shared memory than the multiprocessor has",
          (Way("another attention or MoE backend, or a newer vLLM whose tiles fit this device",
               "the memory of the device has no part in it"),
           _ON_CHIP)),
-        (r"memory space [sv]mem",
+        (r"memory space smem",
+         "A kernel needs more of the scalar memory of the TPU than it has",
+         (Way("a smaller --max-model-len or --max-num-seqs, or a larger --block-size: the table of "
+              "the blocks of all requests lies there",
+              "shorter requests, or fewer at once"),
+          Way("a newer tpu-inference, whose kernels need less of it", "another image"),
+          _ON_CHIP)),
+        (r"memory space vmem",
          "A kernel needs more of the memory on the chip of the TPU than it has",
          (Way("a newer tpu-inference, whose kernels fit this chip and model, or LIBTPU_INIT_ARGS="
               "--xla_tpu_scoped_vmem_limit_kib with more", "none known"),
@@ -203,8 +216,15 @@ ROWS: tuple[KnownError, ...] = (
           Way("vLLM, or its plugin, as built for the device, with torch's part for it (Gaudi: "
               "habana-torch-plugin of the driver's release; `pip list`; `python -c 'import "
               "torch; print(torch.version.cuda)'`)", "another environment"),
+          Way("VLLM_LOGGING_LEVEL=DEBUG: lines `... platform is not available because` name "
+              "the reason for each; a library of another CUDA in LD_LIBRARY_PATH is one",
+              "a longer log"),
           Way("without an accelerator a vLLM that was built for the CPU: `pip list` shows it "
               "as vllm with +cpu in its version", "much slower"))),
+        (r"NVMLError_NotSupported",
+         "The monitoring library of the driver does not answer here (WSL2, Jetson)",
+         (Way.that_sets("processes start anew", VLLM_WORKER_MULTIPROC_METHOD="spawn"),
+          Way("a newer vLLM, which does so under WSL2 by itself", "another image"))),
         (r"CUDA_VISIBLE_DEVICES is set to empty|No HPU devices? (?:found|available)|"
          r"No CUDA GPUs are available|Found no NVIDIA driver|"
          r"no CUDA-capable device|NVMLError|Failed to initialize NVML|"
@@ -274,7 +294,9 @@ ROWS: tuple[KnownError, ...] = (
         (r"UR_RESULT_ERROR_(?:DEVICE_LOST|OUT_OF_RESOURCES)",
          "The Intel device was lost, or its driver has no resources left",
          (_INTEL_DRIVER,
-          Way("end the process that holds the device (xpu-smi ps), then start again", "none"))),
+          Way("end the process that holds the device (xpu-smi ps), then start again", "none"),
+          Way("torch, oneCCL and the driver as the release of vLLM names them, where the device "
+              "is lost when several of them exchange data first", "another image"))),
         (r"uncorrectable ECC|unspecified launch failure|illegal (?:memory access|instruction)|CUBLAS_STATUS_(?:EXECUTION_FAILED|INTERNAL_ERROR)|"
          r"hardware exception|HSA_STATUS_ERROR|\bXid\b",
          "A kernel or the device failed, not its memory's size",

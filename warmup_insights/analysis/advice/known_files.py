@@ -18,8 +18,8 @@ _LOCAL_COPY = Way(
     "a local folder with the weights as --model, and HF_HUB_OFFLINE=1", "disk"
 )
 _SAME_RELEASE = Way(
-    "versions that were released together: a fresh environment with one `pip install vllm`, "
-    "or the image of the release",
+    "versions that were released together: the image of the release, or a fresh environment as "
+    "it is installed for this device (for CUDA one `pip install vllm`)",
     "another image",
 )
 _COMPLETE = Way(
@@ -61,6 +61,15 @@ _MORE_HOST = Way(
 )
 
 ROWS: tuple[KnownError, ...] = (
+    *rows(
+        "host_limit",
+        (r"[Uu]nable to pin host memory|\bmlock\b.{0,80}(?:failed|Cannot)|memlock",
+         "The process may not lock memory of the host",
+         (Way("no limit for locked memory: --ulimit memlock=-1 in Docker, LimitMEMLOCK=infinity "
+              "for the container runtime of a Kubernetes node (`ulimit -l` shows it)", "none"),
+          Way("a smaller buffer on the host (of the KV connector or --cpu-offload-gb)",
+              "less that is kept there"))),
+    ),
     *rows(
         "port_in_use",
         (r"(?:Address|address) already in use|EADDRINUSE|error while attempting to bind",
@@ -194,6 +203,12 @@ ROWS: tuple[KnownError, ...] = (
          "A package is missing",
          (Way("install {1} in the environment of the engine: the one whose python runs it",
               "a larger image; its version must fit torch and the driver"),)),
+        (r"(lib(?:Synapse|synapse|habana|hcl|hccl|hl_|hl-|media)[\w.+-]{0,60}\.so[\d.]{0,16}): "
+         r"cannot open shared object",
+         "A library of the Gaudi software is missing, or is of another release",
+         (Way("vLLM for Gaudi of the release that is installed (`hl-smi`, `pip list`): the tag "
+              "or image of vLLM that names it, or the software that brings {1}",
+              "another image"),)),
         (r"(lib[\w.+-]{1,60}\.so[\d.]{0,16}): cannot open shared object",
          "A library is missing",
          (Way("what brings {1} into the image, in a directory of LD_LIBRARY_PATH; libcudart and "
@@ -226,6 +241,11 @@ ROWS: tuple[KnownError, ...] = (
          "The folder of the model is not there, or has no configuration",
          (Way("config.json (params.json of a Mistral model) and the weights in {1}, as the "
               "process sees it: check the path and the mount", "none"),)),
+        (r"(?:Repo id must|HFValidation).{0,300}'([\w./-]{1,150}):((?:I?Q\d|BF16|F16|F32)\w{0,20})'",
+         "This version does not read the name of a GGUF file behind a colon",
+         (Way("a newer vLLM, which takes {1}:{2}", "another image"),
+          Way("the GGUF file in a local folder as --model, with --tokenizer of the model it was "
+              "made from", "a download"))),
         (r"RepositoryNotFound|RevisionNotFound|404 Client Error|(?<!Local)EntryNotFound|HFValidationError|"
          r"Repo id must|Invalid repository ID|not a valid model identifier|"
          r"is not a local folder|Can't load the (?:configuration|model|config)\b",
@@ -254,8 +274,13 @@ ROWS: tuple[KnownError, ...] = (
          "The hub cannot be reached, and the files are not here",
          (Way("the network of the container (DNS, proxy: HTTPS_PROXY, HF_ENDPOINT of a "
               "mirror), or HF_HUB_OFFLINE unset", "none"), _LOCAL_COPY)),
+        (r"No tokenizer file found in directory",
+         "The folder was taken for one of Mistral's form, and has no tokenizer of that",
+         (Way("--tokenizer-mode hf", "none", {"tokenizer_mode": "hf"}),
+          Way("a complete folder, where tokenizer.json and tokenizer_config.json are missing",
+              "another download"))),
         (r"does not appear to have a file named|Cannot find any model weights|"
-         r"Could not detect config format|No (?:safetensors|tokenizer file|config file found)",
+         r"Could not detect config format|No (?:safetensors|config file found)",
          "A file of the model is missing", (_COMPLETE,)),
         (r"HeaderTooLarge|HeaderTooSmall|InvalidHeader|MetadataIncompleteBuffer|SafetensorError|"
          r"incomplete metadata|failed finding central directory|unexpected EOF",
@@ -273,6 +298,14 @@ ROWS: tuple[KnownError, ...] = (
     ),
     *rows(
         "model_unsupported",
+        (r"Failed to load the tokenizer",
+         "transformers does not load the tokenizer of the model",
+         (Way("a newer transformers, as the model card or `transformers_version` in its "
+              "config.json names it: a class that it does not know is the usual cause",
+              "another image"),
+          Way("--trust-remote-code, with --revision of a commit whose code was read, where the "
+              "model brings a tokenizer of its own", "code of the repository runs in the engine",
+              {"trust_remote_code": True}))),
         (r"trust_remote_code=True|--trust-remote-code|`trust_remote_code`|custom code which must be executed|"
          r"execute the configuration file",
          "The model brings its own code, which is not run unasked",
@@ -290,7 +323,8 @@ ROWS: tuple[KnownError, ...] = (
           Way("--model-impl transformers, where transformers knows it", "slower; not for all "
               "architectures"))),
         (r"Found \d{1,6} files matching the pattern|"
-         r"'(?:Mistral|Sentence[Pp]iece|Tekken)\w{0,20}' object has no attribute",
+         r"'(?:Mistral|Sentence[Pp]iece|Tekken)(?!\w{0,30}Processor)\w{0,20}' object has no "
+         r"attribute",
          "The tokenizer of Mistral's form does not fit the files of the model or the code",
          (Way("--tokenizer-mode hf, and no --config-format and --load-format of mistral, where "
               "the folder has files of Hugging Face's form", "none"),
@@ -310,8 +344,22 @@ ROWS: tuple[KnownError, ...] = (
          (Way("a vLLM, with the transformers it asks for, that knows the model with its images",
               "another image"),
           Way("no --limit-mm-per-prompt, where only text is wanted", "images are refused"))),
+        (r"did not match any variant of untagged enum",
+         "The tokenizer's file was written by newer tokenizers than are installed",
+         (Way("newer transformers and tokenizers, as far as the release of vLLM allows them "
+              "(`pip check`), or a newer vLLM", "another image"),
+          Way("a tokenizer.json that these versions read: the revision of the model before, or "
+              "--tokenizer with another folder", "another download"))),
+        (r"Tokenizer class \S{1,80} does not exist",
+         "The installed transformers does not know the tokenizer of the model",
+         (Way("a newer transformers, as the model card or `transformers_version` in its "
+              "config.json names it, as far as the release of vLLM allows it; or a newer vLLM",
+              "another image"),
+          Way("--trust-remote-code, with --revision of a commit whose code was read, where the "
+              "model brings this class", "code of the repository runs in the engine",
+              {"trust_remote_code": True}))),
         (r"instantiate the backend tokenizer|Tokenizer class \S{1,80} does not exist|"
-         r"untagged enum ModelWrapper|Can't load tokenizer|load vocabulary|[Ss]entence[Pp]iece|[Tt]iktoken|"
+         r"Can't load tokenizer|load vocabulary|[Ss]entence[Pp]iece|[Tt]iktoken|"
          r"model_file or model_proto must be",
          "The tokenizer of the model cannot be loaded",
          (Way("the files of the tokenizer (tokenizer.json or tokenizer.model, "
@@ -320,6 +368,12 @@ ROWS: tuple[KnownError, ...] = (
           Way("transformers and tokenizers as new as the model, with sentencepiece or tiktoken "
               "installed; --tokenizer for another folder, --tokenizer-mode mistral for "
               "Mistral files", "another image"),)),
+        (r"only supports modules_to_save being None|does not yet support DoRA",
+         "An adapter was trained in a way that the engine does not load",
+         (Way("an adapter of LoRA weights alone: trained by peft without modules_to_save and "
+              "without DoRA", "another adapter"),
+          Way("the adapter merged into the model (peft: merge_and_unload), without "
+              "--enable-lora", "a whole model for each adapter"))),
         (r"expected target modules in",
          "A LoRA adapter has modules that the engine gives no adapter",
          (Way("an adapter trained on modules of the list in the message", "another adapter"),)),
@@ -328,6 +382,21 @@ ROWS: tuple[KnownError, ...] = (
          r"Cannot find the config file for \w{1,40}",
          "The quantisation requested is not that of the checkpoint",
          (Way("no --quantization: the engine reads it from the checkpoint", "none"),)),
+        (r"Found unknown quantization=",
+         "The reader of Mistral's form does not know how the checkpoint is quantised",
+         (Way("no --config-format mistral and no --load-format mistral, where the folder has "
+              "files of Hugging Face's form, which state it as well", "none"),
+          Way("a newer vLLM, whose reader knows it", "another image"))),
+        (r"No (?:compressed-tensors|quark) compatible scheme|Unsupported (?:FusedMoe scheme|"
+         r"quantization (?:scheme|config)|GGUF quantization|ModelOpt|weight_bits|num_bits|"
+         r"gptq type|groupsize|bnb_4bit)|requires all to use the same scheme|"
+         r"[Cc]urrently (?:only )?support(?:s|ed)(?: only)?:? .{0,40}quantization|"
+         r"models are no longer supported|only supports? (?:gptq and awq|4-?bit|int4 and int8)|"
+         r"only supports .{1,40}serialized checkpoint",
+         "This version has no kernels for the way in which the checkpoint is quantised",
+         (Way("a newer vLLM, with the compressed-tensors that it asks for", "another image"),
+          Way("another build of the model: of a scheme that this version loads, or 16 bits",
+              "another checkpoint; check its quality and size"))),
         (r"Currently, only ([\d/]{1,9}-bit) weight quantization is supported for (\w{1,20})",
          "This device runs other bits of this quantisation only",
          (Way("another build of the model: {2} of {1}, or 16 bits",
@@ -350,7 +419,10 @@ ROWS: tuple[KnownError, ...] = (
          (Way("ENABLE_CONSOLE=true LOG_LEVEL_ALL=3: the lines before the error name the graph "
               "and why", "the log does not hold more than this"),
           Way("driver, SynapseAI and plugin of one release (`hl-smi`, `pip list`)",
-              "another image"))),
+              "another image"),
+          Way("smaller largest buckets (batch x length: VLLM_PROMPT_BS_BUCKET_MAX, "
+              "--max-num-seqs, --max-num-batched-tokens), where it fails in one of them or in "
+              "the profiling run", "such batches run in more pieces"))),
         (r"synNodeCreate\w{0,20} failed",
          "The graph compiler of the Gaudi software refused an operation",
          (Way("ENABLE_CONSOLE=true LOG_LEVEL_ALL=3: the lines before the error name the "
@@ -364,19 +436,21 @@ ROWS: tuple[KnownError, ...] = (
               "one cold start"),
           Way("TORCHINDUCTOR_FORCE_DISABLE_CACHES unset, with torch before 2.8", "none"),
           EAGER)),
-        (r"PTXASError|PTXAS error|ptxas fatal",
-         "The assembler (ptxas), which makes the code of Triton's kernels, failed",
-         (Way("TRITON_PTXAS_PATH with the ptxas of a CUDA that knows the device, such as "
-              "/usr/local/cuda/bin/ptxas", "the CUDA toolkit in the image"),
-          Way("torch and Triton of a release that was made for this device", "another image"))),
-        (r"nvcc fatal\s{0,4}: (?:Unknown option|Unsupported gpu architecture|Value '.{1,40}' is not)",
-         "The compiler of CUDA (nvcc) is of another version than the kernels or the device need",
+        (r"nvcc fatal\s{0,4}: (?:Unknown option|Unsupported gpu architecture|Value '.{1,40}' is not|"
+         r"A single input file is required)|ptxas fatal.{0,300}[Nn]inja|[Nn]inja.{0,600}ptxas fatal",
+         "The compiler of CUDA (nvcc, ptxas) is of another version than the kernels or the device "
+         "need",
          (Way("a newer CUDA toolkit in the image, as torch's, with CUDA_HOME and PATH naming it "
               "(`nvcc --version`); an older one for a device that it has left out",
               "some GB of image"),
           _BUILT,
           Way("VLLM_USE_FLASHINFER_SAMPLER=0, where FlashInfer compiles its sampler",
               "slower sampling", {"VLLM_USE_FLASHINFER_SAMPLER": "0"}))),
+        (r"PTXASError|PTXAS error|ptxas fatal",
+         "The assembler (ptxas), which makes the code of Triton's kernels, failed",
+         (Way("TRITON_PTXAS_PATH with the ptxas of a CUDA that knows the device, such as "
+              "/usr/local/cuda/bin/ptxas", "the CUDA toolkit in the image"),
+          Way("torch and Triton of a release that was made for this device", "another image"))),
         (r"(?:failed|error|not permitted|invalidated).{0,80}during (?:stream |graph )?capture|"
          r"cudaErrorStreamCapture|stream is capturing",
          "A graph was not captured",
@@ -435,6 +509,14 @@ ROWS: tuple[KnownError, ...] = (
          (Way("`pip install 'transformers<5'` in the environment of the engine",
               "models that need the newer one do not load"),
           Way("vLLM 0.12 or newer, in a fresh environment", "another image"))),
+        (r"'\w{1,60}(?:Tokenizer|TokenizerFast|Processor|FeatureExtractor)' object has no attribute|"
+         r"'list' object has no attribute 'keys'|PreTrainedModel\.\w{1,80}\(\) got an unexpected|"
+         r"Failed to apply \w{1,60}Processor\b",
+         "The tokenizer or processor of the model and transformers are of different releases",
+         (Way("the transformers that the model was made with: `transformers_version` in its "
+              "config.json, as far as the release of vLLM allows it (`pip check`)",
+              "models that need another one do not load"),
+          _SAME_RELEASE)),
         (r"type 'array\.array' is not subscriptable",
          "A package needs Python 3.12: there `array.array` is a generic type",
          (Way("Python 3.12 or newer in the environment, or the release of the package before",
@@ -473,6 +555,19 @@ ROWS: tuple[KnownError, ...] = (
          (Way("an image or a distribution whose {1} has {2} (`strings` lists what one has)",
               "another image"),
           Way("a package that was built for this system: another wheel of it, or one built here",
+              "another environment"))),
+        (r"undefined symbol: _ZNK?\d{1,2}(?:torch|c10|at)[\dA-Z]",
+         "A package was built for another torch than is installed",
+         (Way("torch of the version and kind that the package was built for (`pip check`; on "
+              "Gaudi that of its software, which a torch that pip installs replaces)",
+              "another environment"),
+          _SAME_RELEASE,
+          Way("the package built anew against this torch", "time, and a compiler"))),
+        (r"vllm/_\w{1,40}\.\S{0,40}: undefined symbol: _Z\d",
+         "The compiled part of vLLM is not of its sources",
+         (Way("vLLM built anew in an empty build folder, for the devices that are there "
+              "(TORCH_CUDA_ARCH_LIST)", "time, and a compiler"),
+          Way("the wheel or image of the release instead of a build of your own",
               "another environment"))),
         (r"undefined symbol|torchvision::nms does not exist|Numpy is not available|version `\w{1,20}_[\d.]{1,12}' not found|"
          r"compiled using NumPy 1|multiarray failed|version .{0,80}does not match|"

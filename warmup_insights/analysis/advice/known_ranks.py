@@ -65,7 +65,26 @@ ROWS: tuple[KnownError, ...] = (
         (r"(?:[Ww]atchdog|ollective).{0,200}[Tt]imed? ?out|Timeout\(ms\)",
          "A collective call waited for a rank that did not come",
          (Way("the log of every rank: the one that is behind, or that failed first, is the "
-              "cause", "the log does not hold it unless all ranks are in it"), _NCCL_LOG)),
+              "cause", "the log does not hold it unless all ranks are in it"), _NCCL_LOG,
+          Way("NCCL_P2P_DISABLE=1 for one start, on one node, where no rank failed or is behind",
+              "slower between the devices; where it helps, ACS or the IOMMU of the host (iommu=pt "
+              "as an argument of the kernel) keeps them from one another's memory"))),
+        (r"SymmetricMemory\w{0,40}::rendezvous|symm_mem.{0,80}rendezvous",
+         "The devices cannot share the memory that symmetric all-reduces use",
+         (Way.that_sets("slower all-reduces of some sizes", VLLM_ALLREDUCE_USE_SYMM_MEM="0"),)),
+        (r"(?i:deep_?ep).{0,80}invalid resource handle",
+         "The kernels between the experts (DeepEP) cannot open the memory of another rank",
+         (Way("--all2all-backend allgather_reducescatter (before 0.10.2 VLLM_ALL2ALL_BACKEND="
+              "naive)", "slower between the experts"),
+          Way("ranks of one node, or a newer vLLM and DeepEP, where the ranks of several nodes "
+              "share memory over NVLink", "another image"))),
+        (r"nixlBackendError|NIXL_ERR_BACKEND",
+         "NIXL could not set up its transport",
+         (Way("UCX with support for the devices: `UCX WARN` lines above name transports that are "
+              "missing (cuda_ipc, cuda_copy: `ucx_info -d`); nixl of the CUDA of torch brings "
+              "such a UCX, unless LD_LIBRARY_PATH names another one first", "another environment"),
+          Way("UCX_TLS unset, or with cuda_ipc and cuda_copy in it; UCX_LOG_LEVEL=info for more",
+              "none"))),
         (r"peer access|cudaIpc|custom_all_reduce",
          "The devices cannot read one another's memory",
          (Way("--disable-custom-all-reduce", "slower small all-reduces",
@@ -94,6 +113,12 @@ ROWS: tuple[KnownError, ...] = (
               "start that hangs is found later"),
           Way("~/ascend/log/debug/plog of the rank that failed first",
               "the log does not hold more than the code"))),
+        (r"start_workers.{0,60}failed to start worker",
+         "oneCCL could not start its thread on the core that it chose",
+         (Way("CCL_WORKER_AFFINITY with cores that the process may use (`taskset -cp` of it), or "
+              "a container with more of them", "none"),
+          Way("CCL_LOG_LEVEL=info: the last lines before the error name the call that failed",
+              "the log does not hold more than this"))),
         (r"oneCCL|ProcessGroupXCCL",
          "The library between the Intel devices failed",
          (Way("/dev/dri and /dev/dri/by-path in the container (--device /dev/dri -v "
@@ -132,6 +157,13 @@ ROWS: tuple[KnownError, ...] = (
          "A worker did not answer in time",
          (Way("the log of every worker: the one that was busy with {1}, or that failed first, "
               "is the cause", "the log does not hold it unless all workers are in it"),)),
+        (r"Engine iteration timed out",
+         "A step of the engine took longer than it may",
+         (Way("VLLM_ENGINE_ITERATION_TIMEOUT_S=3600 (60 is the default): a shape that no warm-up "
+              "compiled takes minutes", "an engine that hangs is found later",
+              {"VLLM_ENGINE_ITERATION_TIMEOUT_S": "3600"}),
+          Way("the log of every worker: one that failed or waits for another is the cause "
+              "otherwise", "the log does not hold it unless all workers are in it"))),
         (r"Timed out waiting for engine|[Rr]eady_timeout|READY_TIMEOUT|initial message",
          "The engine was not ready in the time that the server waits",
          (Way("VLLM_ENGINE_READY_TIMEOUT_S with more than the start takes (600 is the default)",

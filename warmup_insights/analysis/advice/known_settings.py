@@ -235,6 +235,65 @@ def _at_most_experts(match: re.Match[str]) -> Iterable[Way]:
         )
 
 
+def _dividing_experts(match: re.Match[str]) -> Iterable[Way]:
+    """Experts beside those of the model, or ranks that divide them (vLLM `distributed/eplb/`,
+    `model_executor/layers/fused_moe/layer.py`)."""
+    experts, ranks = int(match[1]), int(match[2])
+    if not experts or not ranks:
+        return
+    yield Way(
+        f"num_redundant_experts larger by {-experts % ranks} in --eplb-config, with "
+        "--enable-eplb",
+        "memory for these experts on some ranks",
+    )
+    fitting = [n for n in range(1, min(ranks, 1025)) if experts % n == 0]
+    if fitting:
+        yield Way(
+            f"{fitting[-1]} ranks, which divide {experts}: they are those of "
+            "--tensor-parallel-size times --data-parallel-size",
+            "each device holds more experts",
+        )
+
+
+_LATER = {
+    "--task": "--runner pooling for embeddings, scores and rewards, with --convert embed or "
+    "classify for a generative model; nothing for generation",
+    "--speculative-model": "--speculative-config with the keys method, model and "
+    "num_speculative_tokens",
+    "--num-speculative-tokens": "num_speculative_tokens in --speculative-config",
+    "--rope-scaling": '--hf-overrides with "rope_scaling" or "rope_parameters", as the '
+    "transformers of the release names it",
+    "--rope-theta": "--hf-overrides, as the transformers of the release names it",
+    "--enable-reasoning": "--reasoning-parser alone",
+    "--guided-decoding-backend": "--structured-outputs-config with the key backend",
+    "--disable-log-requests": "nothing: requests are logged with --enable-log-requests only",
+    "--num-scheduler-steps": "nothing: the V1 engine has no such steps",
+    "--device": "nothing: the build of vLLM or its plugin decides",
+    "--max-seq-len-to-capture": "--max-cudagraph-capture-size, which counts tokens of a batch",
+    "--cuda-graph-sizes": "--cudagraph-capture-sizes",
+    "--swap-space": "nothing: the V1 engine has no such space",
+    "--use-v2-block-manager": "nothing: it is the only one",
+    "--override-pooler-config": "--pooler-config",
+    "--disable-mm-preprocessor-cache": "--mm-processor-cache-gb 0",
+}
+"""Arguments of earlier releases to what vLLM 0.19 has for them (`engine/arg_utils.py`)."""
+
+
+def _later_name(match: re.Match[str]) -> Iterable[Way]:
+    """What later releases have for an argument; it may be one of later releases itself."""
+    later = _LATER.get(match[1])
+    if later is not None:
+        yield Way(
+            f"{later} (instead of {match[1]})", "none; releases before take the old one"
+        )
+        return
+    yield Way(
+        f"`vllm serve --help=all` of this version for what {match[1]} is called, or remove it; "
+        "an argument of a later release needs that release",
+        "none",
+    )
+
+
 def _whole_chunks(match: re.Match[str]) -> Iterable[Way]:
     """Steps of whole Mamba chunks, below and above the value given."""
     tokens, chunk = int(match[1]), int(match[2])
@@ -311,6 +370,32 @@ ROWS: tuple[KnownError, ...] = (
          r"Insufficient devices for 2D mesh: found (\d{1,6}),",
          "There are fewer devices than ranks",
          _fewer_chips),
+        (r"Pipeline parallelism is not supported for this model|"
+         r"assert intermediate_tensors is not None",
+         "This version does not divide the model into stages",
+         (Way("no --pipeline-parallel-size; the devices by --tensor-parallel-size, as far as the "
+              "attention heads divide among them",
+              "each layer lies on all devices, which exchange more"),
+          Way("a newer vLLM or plugin, whose model has stages (`SupportsPP`)", "another image"))),
+        (r"Hybrid KV cache manager is disabled but failed to convert",
+         "Layers of several kinds cannot share one KV cache, as it was asked for",
+         (Way("no --kv-transfer-config, or --no-disable-hybrid-kv-cache-manager with it, where "
+              "the connector can do with several groups of layers: a connector turns the "
+              "manager of such caches off", "KV cache is not passed on, without a connector"),
+          Way("no --disable-hybrid-kv-cache-manager", "none"))),
+        (r"n_physical_experts=(\d{1,6}) must be divisible by ep_size=(\d{1,6})",
+         "The experts do not divide among the ranks", _dividing_experts),
+        (r"Block size must be a multiple of (\d{1,6})",
+         "The attention backend takes no blocks of this size",
+         (Way("--block-size {1} or a multiple of it, or none", "none", {"block_size": "{1}"}),)),
+        (r"Invalid value '(.{0,60}?)' (?:for|in) (VLLM_\w{1,80})",
+         "A variable has a value that does not exist",
+         (Way("{2} unset, or with one of the values that the message lists: an empty one, as "
+              "Compose makes it of a variable that is not there, counts as a value", "none"),)),
+        (r"Model ?Runner ?V2 (?:supports|does not|is not)",
+         "The newer model runner does not do this yet",
+         (Way.that_sets("the model runner before", VLLM_USE_V2_MODEL_RUNNER="0"),
+          Way("a newer vLLM", "another image"))),
         (r"block_size \((\d{1,9})\) must be <= max_num_batched_tokens",
          "A step takes fewer tokens than a block of the Mamba layers' cache",
          _whole_block),
@@ -341,6 +426,30 @@ ROWS: tuple[KnownError, ...] = (
         (r"max_num_batched_tokens=(\d{1,9}) and scheduled_token_delta=(\d{1,9})",
          "A step takes fewer tokens than drafts are set aside for",
          _room_for_drafts),
+        (r"Microbatching currently only supports the (\w{1,60}) and (\w{1,60}) all2all backend",
+         "Two batches at once (--enable-dbo) run on other kernels between the experts only",
+         (Way("--all2all-backend {1}, or {2}, with the DeepEP kernels in the image",
+              "none", {"all2all_backend": "{1}"}),
+          Way("no --enable-dbo", "communication is not hidden behind computation"))),
+        (r"MoE [Bb]ackend '?[\w./-]{1,60}'? does not support the deployment configuration"
+         r"(?: since (.{1,200}))?",
+         "The kernels that were chosen for the experts do not run in this configuration",
+         (Way("no choice of your own: --moe-backend auto, and no VLLM_USE_FLASHINFER_MOE_... or "
+              "VLLM_FLASHINFER_MOE_BACKEND", "the engine picks kernels that run here"),
+          Way("what the reason in the message needs; an activation format follows from "
+              "--all2all-backend (deepep_low_latency makes the batched one)",
+              "other communication between the experts"))),
+        (r"not supported for runtime scale patching",
+         "The scaling of this FP8 model cannot be patched at run time",
+         (Way.that_sets("graphs are compiled for each scale", RUNTIME_SCALE_PATCHING="0"),)),
+        (r"Attempted to assign .{1,120}? = (\d{1,9}) .{1,40}?tokens to (\d{1,9}) placeholders",
+         "An image or video makes another number of tokens than the prompt has room for",
+         (Way("--max-model-len and --max-num-batched-tokens of more than {1}, where the prompt "
+              "was cut to {2}", "more memory for activations"),
+          Way("fewer or smaller images (--limit-mm-per-prompt, --mm-processor-kwargs)",
+              "requests with more of them are refused, or detail"),
+          Way("vLLM and transformers of one release, where their processors count in another "
+              "way", "another image"))),
         (r"bucket_step must be positive",
          "A bucket range has no step",
          (_POSITIVE_STEP,)),
@@ -455,6 +564,8 @@ ROWS: tuple[KnownError, ...] = (
         (r"AssertionError: (\d{1,9}) is not divisible by (\d{1,6})",
          "A size of the model does not divide among the ranks",
          _fewer_ranks),
+        (r"unrecognized arguments?: (--[a-z-]{1,60})",
+         "This version does not know an argument", _later_name),
         (r"unrecognized arguments?: (\S{1,80})",
          "This version does not know an argument",
          (Way("`vllm serve --help=all` of this version for what {1} is called, or remove it",
@@ -487,25 +598,43 @@ ROWS: tuple[KnownError, ...] = (
     ),
 )  # fmt: skip
 
+_RAISED = r"(?:Value|Assertion|NotImplemented|Runtime|Type)Error: "
+
 LAST: tuple[KnownError, ...] = rows(
     "setting_refused",
     (r"(--[a-z][a-z-]{1,60}) requires (--[a-z][a-z-]{1,60})",
      "An option needs another one",
      (Way("{2} as well", "none"), Way("no {1}", "what it does"))),
-    (r"(?:ValueError|NotImplementedError): [^:]{1,200}? (?:(?:is|are) (?:not|only) (?:yet |currently )?"
-     r"supported (?:with|when|for|by|in|if|on)\b|does not (?:yet |currently )?support\b)",
-     "The engine refuses a combination of settings",
-     (Way("one of the two that the message names left out",
-          "what it does; another version may know both"),)),
     (r"\b[Ss]et (?:\w{1,12} ){0,4}?[`'\"]?(VLLM_(?!LOGGING|SKIP_WARMUP)\w{1,80}=[\w.]{1,40}\b)",
      "The engine asks for a variable",
      (Way("{1}, as the message asks for it", "what the message states"),)),
+    (rf"{_RAISED}.{{1,400}}?\b(?<!not )(?:[Uu]se|[Uu]sing|[Ss]et|[Ss]etting|[Pp]ass|[Ss]pecify|"
+     r"[Ee]nable|[Aa]dd|[Ii]ncrease|for example:?) (?:the )?[`'\"]?(--[a-z][a-z\d-]{1,60}"
+     r"(?:=[\w.]{0,40}\w)?)",
+     "The engine asks for an option",
+     (Way("{1}, as the message asks for it", "what the message states"),)),
+    (rf"{_RAISED}[^:]{{1,200}}? (?:(?:is|are) (?:not|only) (?:yet |currently )?"
+     r"supported (?:with|when|for|by|in|if|on)\b|does not (?:yet |currently )?support\b|"
+     r"(?:is|are) (?:not |in)compatible with\b|(?:is|are) mutually exclusive|cannot both be\b|"
+     r"can only be (?:set|used|enabled) (?:with|when|if)\b|should only be set when\b)|"
+     rf"{_RAISED}Cannot (?:set|use|specify|enable) both ",
+     "The engine refuses a combination of settings",
+     (Way("one of the two that the message names left out, or what it needs as well",
+          "what it does; another version may know both"),)),
+    (rf"{_RAISED}[^:]{{0,80}}?(?:[Uu]nknown|[Uu]nsupported|[Ii]nvalid|[Uu]nrecognized)\b"
+     r".{1,200}?(?:[Ss]upported|[Vv]alid|[Aa]vailable|[Aa]llowed|currently only support)\b"
+     r"[\w ]{0,30}(?:are\b|is\b|:|=)",
+     "The engine has no such value",
+     (Way("one of those that the message lists, or a newer version that has it", "none"),)),
     (r"ValueError: invalid literal for int\(\) with base 10: ('.{0,80}?')",
      "A whole number cannot be read",
      (Way("a whole number in the variable or option that has the value {1}: the frame above "
           "the error names it", "none"),)),
-    (r"ValueError: .{0,120}?((?:--[a-z]|[a-z]{2,20}_)[\w-]{1,60})\W[^.]{0,80}?"
-     r"(?:(?:must|should|has to|needs to) be\b|cannot be other)",
+    (r"(?:ValueError: .{0,120}?(?<![\w-])(?=--[a-z]|[a-z]{2,20}_)|AssertionError: .{0,40}?(?<![\w-])"
+     r"(?=--[a-z]|(?:max|data_parallel|tensor_parallel|pipeline_parallel|decode_context|node|"
+     r"block|world)_))([\w-]{3,80})\W[^.]{0,80}?"
+     r"(?:(?:must|should|has to|needs to) (?:be\b|less\b|equal\b)|"
+     r"cannot be (?:other|larger|greater|less|smaller|higher|lower)\b)",
      "The engine refuses a value",
      (Way("{1}, an option or a value in the files of the model, as the message asks for it",
           "none"),)),

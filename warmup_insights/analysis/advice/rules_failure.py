@@ -10,8 +10,9 @@ from warmup_insights.analysis.advice.facts import RunFacts
 from warmup_insights.analysis.advice.finding import Finding, Rule, Value, Way, rule
 from warmup_insights.analysis.advice.known_texts import AS_STATED
 from warmup_insights.analysis.advice.rules_settings import probe_of
-from warmup_insights.analysis.advice.ways import finding_of
-from warmup_insights.model.summary import PHASES
+from warmup_insights.analysis.advice.ways import finding_of, num_ranks
+from warmup_insights.model.summary import PHASES, RunSummary
+from warmup_insights.rules.setting_lives import has_setting
 from warmup_insights.units import GIB, format_bytes, format_duration
 
 MAX_MESSAGE = 160
@@ -95,6 +96,12 @@ def program_error(facts: RunFacts, found: Failed) -> Iterator[Finding]:
             Way(
                 "another release of vLLM: a newer one, or the one that last started this model",
                 "another image; an error of a release is in its list of issues",
+            ),
+            *_without_warmup(facts, found),
+            Way(
+                "the transformers that the model was made with (`transformers_version` in its "
+                "config.json), where the frames lead through transformers or code of the model",
+                "models that need another one do not load",
             ),
         ],
         "the call finds what it expects",
@@ -217,16 +224,23 @@ def failure_unexplained(facts: RunFacts, found: Failed) -> Iterator[Finding]:
             "a formatter that writes the exception (exc_info) with the line, or stderr"
         )
         price = announces
+    first = [*_first_generation(facts), *_without_artefacts(facts)]
     yield finding_of(
         f"The engine failed{where}{found.where}: {shown_message(found)}.",
         numbers_at(facts, found),
         [
-            *_first_generation(facts),
-            *_without_artefacts(facts),
+            *first,
             Way(f"read the traceback around that line; {more}", price),
+            *_without_warmup(facts, found),
         ],
-        "shows which call failed, and with what",
+        _effect_of(first),
     )
+
+
+def _effect_of(first: list[Way]) -> str:
+    """What comes of the first way: of another one than reading on, a start without it."""
+    read_on = "shows which call failed, and with what"
+    return "the start gets past this error, if that is its cause" if first else read_on
 
 
 def _without_artefacts(facts: RunFacts) -> Iterator[Way]:
@@ -239,6 +253,22 @@ def _without_artefacts(facts: RunFacts) -> Iterator[Way]:
             "artefact, which an earlier start may have left",
             "one cold start; with no error then, remove the cache (VLLM_CACHE_ROOT)",
         )
+
+
+def _without_warmup(facts: RunFacts, found: Failed) -> Iterator[Way]:
+    """A warm-up on HPU failed, which serving does without (vllm-gaudi `hpu_model_runner.py
+    warmup_model`)."""
+    stage = found.phase or ""
+    is_warming = stage.startswith("model_warmup") or stage in PHASES
+    if facts.summary.device.kind != "hpu" or not is_warming or found.is_serving:
+        return
+    mode = has_setting(facts.summary, "VLLM_DEVELOPER_MODE")
+    yield Way(
+        "VLLM_SKIP_WARMUP=true"
+        + (" with VLLM_DEVELOPER_MODE=1" if mode else "")
+        + ", until a release in which the warm-up of this model does not fail",
+        "each shape compiles when a request needs it",
+    )
 
 
 def _first_generation(facts: RunFacts) -> Iterator[Way]:
@@ -271,11 +301,10 @@ def ended_without_trace(facts: RunFacts) -> Iterator[Finding]:
     summary, seconds = facts.summary, facts.figure("wall_s")
     weights = facts.figure("weights_bytes")
     is_whole = summary.engine.version is not None and "max_model_len" in summary.config
-    is_cut = any(note.topic == "elided" for note in summary.notes)
     is_loading = summary.progress.stage.startswith(("load", "start"))
-    if summary.status != "unknown" or summary.serving is not None or is_loading:
+    if not _is_open_end(summary) or is_loading or _waited_s(summary) >= _LEAST_WAIT_S:
         return
-    if seconds is None or weights is None or not is_whole or is_cut:
+    if seconds is None or weights is None or not is_whole:
         return
     known = summary.checkpoint
     is_short = (
@@ -306,6 +335,125 @@ def ended_without_trace(facts: RunFacts) -> Iterator[Finding]:
         tuple(host[-2:]),
         severity="high" if is_short else "low",
     )
+
+
+_CONNECTING = ("start_engine", "start_workers", "init_worker", "distributed_init")
+"""Stages in which ranks start and find one another."""
+_STILL_S = 300.0
+"""Longer than ranks take to start and connect."""
+_LEAST_WAIT_S = 180.0
+_MINUTE = re.compile(r"block found in (\d{1,6}) seconds?")
+
+
+def _is_open_end(summary: RunSummary) -> bool:
+    """Whether the log ends before readiness, without an error, a stop or a cut."""
+    is_cut = any(note.topic == "elided" for note in summary.notes)
+    return summary.status == "unknown" and summary.serving is None and not is_cut
+
+
+def _waited_s(summary: RunSummary) -> float:
+    """For how long lines state that a process waits for others."""
+    return float(
+        sum(
+            int(match[1]) * note.count
+            for note in summary.notes
+            if note.topic == "keep_alive" and (match := _MINUTE.search(note.text))
+        )
+    )
+
+
+def _ways_apart(facts: RunFacts) -> Iterator[Way]:
+    """What to try where the ranks of a start may not reach one another."""
+    if facts.summary.device.kind in ("cuda", "rocm") and num_ranks(facts) > 1:
+        yield Way(
+            "NCCL_P2P_DISABLE=1 and --disable-custom-all-reduce for one start, on one node",
+            "slower between the devices; where it helps, the host keeps them from one another's "
+            "memory: ACS or the IOMMU (iommu=pt as an argument of the kernel)",
+        )
+        yield Way(
+            "NCCL_DEBUG=INFO: the last line of each rank names what it waits for; on several "
+            "nodes NCCL_SOCKET_IFNAME and GLOO_SOCKET_IFNAME with the interface they share",
+            "a longer log",
+        )
+    yield Way(
+        "`py-spy dump --pid` of each worker, while it waits",
+        "shows the call in which each is; the log does not hold it",
+    )
+
+
+@rule(
+    "the log of a start on several ranks ends while they start and connect",
+    "version, settings, ranks, time of the lines",
+    formula="none; `medium` where this took 300 s",
+    margin="low before that; no finding once weights were loaded or lines were cut out",
+    source="vLLM docs `usage/troubleshooting`; `distributed/device_communicators/pynccl.py`",
+    example="the last line names the version of NCCL, 2 ranks, no other line for 7 minutes",
+)
+def ended_while_connecting(facts: RunFacts) -> Iterator[Finding]:
+    """Ranks started, and no line shows that they found one another."""
+    summary, seconds = facts.summary, facts.figure("wall_s")
+    stage, ranks = summary.progress.stage.replace(" ", "_"), num_ranks(facts)
+    is_known = summary.engine.version is not None and "max_model_len" in summary.config
+    if not _is_open_end(summary) or ranks < 2 or not stage.startswith(_CONNECTING):
+        return
+    if seconds is None or not is_known or facts.figure("weights_bytes") is not None:
+        return
+    took = summary.time.seconds_by_phase().get(stage, 0.0)
+    yield finding_of(
+        f"The log ends after {format_duration(seconds)} while {ranks} ranks start and connect, "
+        "without an error.",
+        {"wall_s": seconds, "ranks": ranks},
+        [
+            *_ways_apart(facts),
+            Way(
+                "the rest of the log, if it goes on",
+                "the log does not hold the cause: it may be cut, or the start still runs",
+            ),
+        ],
+        "the ranks find one another, or the log shows which does not",
+        severity="medium" if took >= _STILL_S else "low",
+    )
+
+
+@rule(
+    "a process waited for others for three minutes or more, and the log ends so",
+    "the lines that state it; stage",
+    formula="sum of the seconds stated",
+    margin="only where the log ends before readiness; compilation takes as long at times",
+    source="vLLM `distributed/device_communicators/shm_broadcast.py`",
+    example="`No available shared memory broadcast block found in 60 seconds` five times, in "
+    "graph capture",
+)
+def ended_while_waiting(facts: RunFacts) -> Iterator[Finding]:
+    """The log ends with lines that workers do not answer."""
+    summary, waited = facts.summary, _waited_s(facts.summary)
+    if not _is_open_end(summary) or waited < _LEAST_WAIT_S:
+        return
+    stage = summary.progress.stage
+    yield finding_of(
+        f"The workers did not answer for {format_duration(waited)} in {stage}, and the log "
+        "ends so.",
+        {"waited_s": waited},
+        [*_ways_past(stage.replace(" ", "_")), *_ways_apart(facts)],
+        "shows whether this stage hangs or takes long",
+        severity="medium",
+    )
+
+
+def _ways_past(stage: str) -> Iterator[Way]:
+    """What leaves out the stage that does not end."""
+    if stage.startswith(("compile", "graph", "kernel", "profile", "model_warmup")):
+        yield Way(
+            "--enforce-eager for one start",
+            "slower decoding; with it the start gets past compilation and graphs, if they are "
+            "what hangs",
+            {"enforce_eager": True},
+        )
+    if stage.startswith("graph"):
+        yield Way(
+            '--compilation-config with "cudagraph_mode": "PIECEWISE"',
+            "attention runs outside of graphs",
+        )
 
 
 def _known(facts: RunFacts, found: Failed) -> Iterator[Finding]:
@@ -451,5 +599,5 @@ KNOWN = (
 
 RULES = (
     *KNOWN, deliberate_stop, program_error, killed, stopped_early, failure_unexplained,
-    ended_without_trace,
+    ended_without_trace, ended_while_connecting, ended_while_waiting,
 )  # fmt: skip

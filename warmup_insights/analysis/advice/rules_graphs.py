@@ -71,7 +71,7 @@ def capture_sizes(facts: RunFacts, start: Start) -> Iterator[Finding]:
         tuple(_table(sizes, seconds)),
         gain_s=(0.0, seconds * _share_above(sizes)) if sizes else None,
         price="a larger batch runs without a graph",
-        ways=tuple(_decodes_only(facts.summary)),
+        ways=(*_decodes_only(facts.summary), *_without_own_lora(facts.summary)),
         phase="graph_capture",
         part_s=seconds,
     )
@@ -138,6 +138,23 @@ def _fewer_requests(
         yield Way.that_sets(
             f"at most {count_of(limit, 'request')} at once; sizes up to {largest} remain",
             max_num_seqs=limit,
+        )
+
+
+def _without_own_lora(summary: RunSummary) -> Iterator[Way]:
+    """One graph for batches with and without adapters (vLLM `config/compilation.py`)."""
+    has_adapters = str(summary.config.get("enable_lora")).lower() == "true"
+    is_off = str(summary.config.get("cudagraph_specialize_lora")).lower() == "false"
+    if (
+        has_adapters
+        and not is_off
+        and has_setting(summary, "cudagraph_specialize_lora")
+    ):
+        yield Way(
+            "--compilation-config '{\"cudagraph_specialize_lora\": false}': no graphs of their "
+            "own for batches without adapters",
+            "such batches run the adapters' kernels too",
+            {"cudagraph_specialize_lora": "false"},
         )
 
 

@@ -45,6 +45,7 @@ from warmup_insights.analysis.advice.ways import (
     smaller_batch,
 )
 from warmup_insights.analysis.plan.planning import PlanSettings
+from warmup_insights.analysis.plan.regenerate import strategy_of
 from warmup_insights.model.figures import BY_NAME
 from warmup_insights.model.summary import PHASES, StepCost
 from warmup_insights.units import GIB, MIB, format_bytes
@@ -64,6 +65,12 @@ UNSEEN = "starting"
 """The stage of a run of which no line shows one."""
 LENGTH_STEP = 16
 """Lengths are rounded down to whole KV blocks."""
+HPU_BLOCK = 128
+"""Tokens of a KV block on HPU, unless set (vllm-gaudi `platform.py`)."""
+MANY_TIMES = 8
+"""More groups of layers than this share no cache."""
+_PROFILED = re.compile(r"profiled with [1-9]|too short to hold the multi-modal")
+"""Of the notes on encoders: those of a profiling run with images or videos."""
 _ITEMS = re.compile(r"budget of (\d{1,9}) tokens, and profiled with ([1-9]\d{0,5}) ")
 _16_BIT = ("float16", "bfloat16", "half")
 _SOURCE = "vLLM `v1/core/kv_cache_utils.py`, docs `configuration/conserving_memory`"
@@ -430,6 +437,8 @@ def weights_too_large(facts: RunFacts, found: Failed) -> Iterator[Finding]:
     )  # fmt: skip
     device = "the device" if capacity is None else f"{format_bytes(capacity)}"
     title = f"The weights did not fit into {device}"
+    if capacity is None:
+        title = "Memory ran out while weights were loaded"
     if weights is not None:
         title = f"The weights take {format_bytes(weights)} of {device}"
     elif named is not None:
@@ -604,6 +613,7 @@ def _room_ways(
     is_before = (
         not has_cache and found.bucket is None and _is_before_cache(facts, found)
     )
+    yield from _fewer_blocks(facts, found)
     if shortfall is not None and not is_fixed:
         yield from _larger_reserve(facts, shortfall)
         if not is_before:
@@ -613,6 +623,7 @@ def _room_ways(
     elif found.bucket is not None:
         yield from smaller_batch(facts, found)
     else:
+        yield from _smaller_items(facts, found)
         yield from _fewer_tokens(facts, is_before=is_before, is_of_logits=bool(logits))
         is_seen = found.phase or stage_of(facts, found) != UNSEEN
         if shortfall is None and not is_seen:
@@ -622,6 +633,55 @@ def _room_ways(
                 "the log does not show the stage",
             )
     yield from more_devices(facts)
+
+
+def _smaller_items(facts: RunFacts, found: Failed) -> Iterator[Way]:
+    """Fewer or smaller images and videos, where the encoder was profiled last (vLLM
+    `v1/worker/gpu_model_runner.py profile_run`, `multimodal/profiling.py`)."""
+    is_profiled = any(
+        note.topic == "multimodal" and _PROFILED.search(note.text)
+        for note in facts.summary.notes
+    )
+    if not is_profiled or not stage_of(facts, found).startswith("profile_run"):
+        return
+    yield Way(
+        "fewer images or videos in one request (--limit-mm-per-prompt, 0 of a kind that does "
+        "not come), or smaller ones (--mm-processor-kwargs, for Qwen max_pixels): the largest "
+        "ones are profiled",
+        "requests with more of them are refused, or detail; helps where the traceback leads "
+        "through the encoder",
+    )
+
+
+def _exceeds_cache(facts: RunFacts, blocks: int) -> bool:
+    """Whether a bucket has more blocks than the cache; many times as many, where only the
+    tokens of the cache are known, which several groups of layers share."""
+    stated, tokens = facts.figure("num_kv_blocks"), facts.figure("kv_cache_tokens")
+    if stated is not None:
+        return blocks > stated
+    size = facts.summary.setting("block_size") or HPU_BLOCK
+    return tokens is not None and blocks > MANY_TIMES * tokens / size
+
+
+def _fewer_blocks(facts: RunFacts, found: Failed) -> Iterator[Way]:
+    """Decode buckets of no more blocks than the cache has (vllm-gaudi
+    `extension/bucketing/linear.py`, `exponential.py`, `get_decode_cfgs`)."""
+    bucket = found.bucket or ()
+    is_whole = found.phase == "decode" and len(bucket) == 3
+    if not is_whole or not _exceeds_cache(facts, bucket[2]):
+        return
+    yield Way(
+        "decode buckets of no more blocks than the cache has: contiguous paged attention "
+        "(--no-enable-prefix-caching, VLLM_CONTIGUOUS_PA not false) bounds them so",
+        "prompts that begin alike are computed anew",
+    )
+    blocks = facts.figure("num_kv_blocks")
+    if blocks is not None and strategy_of(facts.summary) == "lin":
+        yield Way.that_sets(
+            "a step with more blocks, which prompts that begin alike make, compiles when it "
+            "comes",
+            VLLM_DECODE_BLOCK_BUCKET_MAX=int(blocks),
+        )
 
 
 def _is_empty_handed(facts: RunFacts, found: Failed) -> bool:
@@ -641,7 +701,9 @@ def _is_before_cache(facts: RunFacts, found: Failed) -> bool:
 
     On CUDA the profiling run compiles; elsewhere compilation may follow the cache.
     """
-    stage = stage_of(facts, found)
+    stage, graphs = stage_of(facts, found), facts.summary.graphs
+    if graphs is not None and graphs.duration_s is not None:
+        return False
     if facts.summary.device.kind not in ("cuda", "rocm"):
         return stage.startswith(_BEFORE_CACHE)
     # The size of the cache is printed before it is allocated, as the weights are.

@@ -187,6 +187,9 @@ def shorter_steps(facts: RunFacts) -> Iterator[Way]:
     tokens = facts.summary.setting("max_num_batched_tokens")
     peak = facts.figure("profile_bytes")
     price = "prompts run in more pieces, fewer requests at once"
+    if tokens is None and facts.summary.setting("max_num_seqs") == 1:
+        yield Way("a smaller --max-num-batched-tokens", "prompts run in more pieces")
+        return
     if tokens is None:
         yield Way("a smaller --max-num-batched-tokens or --max-num-seqs", price)
         return
