@@ -62,9 +62,10 @@ def _just_finished(runs: list[RunRecord]) -> None:
             if status is None:
                 continue
             run = data.store().run(run_id)
-            sentence = start_sentences(data.summary(run))[0]
+            summary = data.summary(run)
+            sentence = start_sentences(summary)[0]
             st.markdown(markdown(f"{run.name}: {sentence}"), width="content")
-            widgets.status_badge(status)
+            widgets.status_badges(status, summary)
             widgets.open_run(run_id)
     seen.update(dict.fromkeys(going_on))
 
@@ -86,7 +87,7 @@ def _show(run: RunRecord) -> None:
         head = st.container(horizontal=True, vertical_alignment="center")
         with head:
             st.markdown(f"#### {markdown(run.name)}", width="content")
-            widgets.status_badge(status)
+            widgets.status_badges(status, folded.summary)
             made_up = shown.provenance(run)
             if made_up is not None:
                 st.badge(made_up, color="gray")

@@ -12,7 +12,7 @@ import streamlit as st
 from dashboard import data, logs, shown, widgets
 from dashboard.charts.base import Picture
 from dashboard.charts.runs import level_words, runs_table, trend, trend_frame
-from dashboard.palette import STATUS_COLOURS
+from dashboard.palette import SERVING_COLOURS, STATUS_COLOURS
 from dashboard.run_controls import delete, edit
 from dashboard.text import markdown, visible
 from warmup_insights.units import format_duration
@@ -155,6 +155,11 @@ def _columns(table: pd.DataFrame) -> dict[str, Any]:
         "status": column.MultiselectColumn(
             "Status", options=list(STATUS_COLOURS), color=list(STATUS_COLOURS.values()),
             width=90,
+        ),
+        "serving_end": column.MultiselectColumn(
+            "Serving ended", options=list(SERVING_COLOURS),
+            color=list(SERVING_COLOURS.values()), width=115,
+            help="How serving ended; it never changes the status of the start",
         ),
         "happened": column.TextColumn(
             "Cause or content", width=230,

@@ -22,6 +22,7 @@ from warmup_insights.analysis.sentences import (
     not_a_start,
     progress_text,
     serving_cause,
+    serving_words,
 )
 from warmup_insights.model.figures import BY_NAME
 from warmup_insights.model.run import run_name
@@ -95,10 +96,12 @@ def _row(row: Mapping[Any, Any], summaries: Mapping[str, RunSummary]) -> dict[st
     summary = summaries.get(row["run_id"])
     full, name = visible(row["name"]), short_name(row["name"])
     model = _cell(row["model"])
+    end = None if summary is None else serving_words(summary)
     engine = shown.engine_words(row["engine"], row["version"])
     return {
         "open": "Open",
         "status": [row["status"]],
+        "serving_end": None if end is None else [end],
         "name": name,
         "figures": figures_words(row["device_kind"], row["synthetic"]),
         "happened": None if summary is None else _happened(summary),

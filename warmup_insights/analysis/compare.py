@@ -21,6 +21,7 @@ from warmup_insights.analysis.causes import (
     kv_sentence,
     match_gaps,
 )
+from warmup_insights.analysis.sentences import serving_words
 from warmup_insights.errors import InputError
 from warmup_insights.model.events import Bucket
 from warmup_insights.model.figures import (
@@ -453,6 +454,8 @@ class RunHead:
     label: str | None
     source: str | None
     status: str | None
+    serving_end: str | None
+    """How serving ended, in a word or two; None where nothing states an end."""
     engine: str | None
     version: str | None
     model: str | None
@@ -617,6 +620,7 @@ def _head(summary: RunSummary) -> RunHead:
         label=summary.label,
         source=summary.source.name,
         status=summary.status,
+        serving_end=serving_words(summary),
         engine=summary.engine.name,
         version=summary.engine.version,
         model=summary.model,

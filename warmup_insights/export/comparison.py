@@ -109,7 +109,9 @@ def _runs(runs: Sequence[RunHead], heads: dict[str, str]) -> TextTable:
             heads[run.run_id],
             run.title,
             run.run_id,
-            (run.status or "?") + (" (synthetic)" if run.synthetic else ""),
+            (run.status or "?")
+            + (" (synthetic)" if run.synthetic else "")
+            + (f", serving: {run.serving_end}" if run.serving_end else ""),
             " ".join(part for part in (run.engine, run.version) if part) or "?",
             run.model or "?",
             run.device or "?",
