@@ -234,7 +234,8 @@ def startup_probe(facts: RunFacts) -> Iterator[Finding]:
     if probe is None:
         return
     starts = count_of(
-        probe.num_runs, "start" if summary.start.kind is None else "cold start"
+        probe.num_runs,
+        "start" if summary.start.kind is None else f"{summary.start.kind} start",
     )
     of_kind = " of unknown kind" if summary.start.kind is None else ""
     yield Finding(
@@ -261,7 +262,7 @@ def _may_be_cold(summary: RunSummary) -> bool:
         return False
     kind = summary.start.words
     kept = str(summary.config.get(RECIPES, "")).partition(",")[0].strip()
-    return kind == "cold" or (kind is None and not kept)
+    return kind in ("cold", "eager") or (kind is None and not kept)
 
 
 @rule(
