@@ -20,14 +20,16 @@ from tests.analysis.builders import (
     summarized,
     summary_of,
 )
-from warmup_insights.analysis.compare import compare
+from warmup_insights.analysis.compare import compare, compare_settings
 from warmup_insights.errors import InputError
 from warmup_insights.model.events import (
     BenchmarkResult,
     BucketMiss,
     CaptureSummary,
+    ConfigRecorded,
     GraphCaptured,
     KVCacheAllocated,
+    RunStarted,
 )
 from warmup_insights.model.summary import TimePhase
 from warmup_insights.units import GIB
@@ -49,6 +51,24 @@ def test_only_settings_that_differ_are_named():
         ("max_num_seqs", (64, 32))
     ]
     assert result.partly_stated == ()
+
+
+def test_the_name_of_the_model_is_one_setting():
+    """Engines print it as the tokenizer's and as the served one too, by default."""
+    first, second, third = (
+        summary_of(
+            [RunStarted(engine="vllm", model=model),
+             ConfigRecorded(settings={"tokenizer": model, "served_model_name": served})],
+            run_id=model,
+        )
+        for model, served in (("o/a", "o/a"), ("o/b", None), ("o/c", "assistant"))
+    )  # fmt: skip
+    differing, partly = compare_settings([first, second])
+    assert [row.name for row in differing] == ["model"]
+    assert partly == ()
+    differing, _ = compare_settings([first, third])
+    names = [row.name for row in differing]
+    assert sorted(names) == ["model", "served_model_name"]
 
 
 def test_a_setting_that_one_run_does_not_state_is_no_difference():

@@ -331,7 +331,8 @@ def compare_settings(
 
     A setting differs when two runs state it and mean different values; `0.9` and
     `"0.90"`, `true` and `"1"` mean the same. Engine, version, model, device and ranks
-    count as settings.
+    count as settings. One that repeats the name of the model in every run, as `tokenizer`
+    and `served_model_name` do by default, is no setting of its own.
     """
     facts = [_facts(summary) for summary in summaries]
     names = list(dict.fromkeys(name for fact in facts for name in fact))
@@ -339,7 +340,11 @@ def compare_settings(
     for name in names:
         values = tuple(fact.get(name) for fact in facts)
         stated = [value for value in values if value is not None]
-        if not stated:
+        is_model = name != "model" and all(
+            value is None or value == fact["model"]
+            for value, fact in zip(values, facts, strict=True)
+        )
+        if not stated or is_model:
             continue
         if any(not _means_same(stated[0], value) for value in stated[1:]):
             differing.append(SettingRow(name, values))

@@ -139,7 +139,12 @@ def _stated_text(summary: RunSummary) -> str:
 
 def _kind(summary: RunSummary) -> str:
     words = summary.start.words
-    return f", a {words} start" if words is not None else ""
+    return f", {article(words)} {words} start" if words is not None else ""
+
+
+def article(word: str) -> str:
+    """The indefinite article of a word."""
+    return "an" if word[0] in "aeiou" else "a"
 
 
 def cause_text(failure: FailureFacts) -> str:
