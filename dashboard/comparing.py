@@ -17,30 +17,38 @@ from dashboard.charts.base import (
 )
 from dashboard.charts.time import phase_label, phase_totals, phases_frame
 from dashboard.palette import PART_MEANINGS
-from dashboard.text import figure_text, short_name, visible
+from dashboard.text import figure_text, visible
 from warmup_insights.analysis.compare import (
     BucketChange,
     Comparison,
     FigureRow,
 )
-from warmup_insights.export.comparison import change_texts, gaps_table
+from warmup_insights.export.comparison import (
+    change_texts,
+    column_heads,
+    gaps_table,
+    runs_table,
+    setting_texts,
+)
 from warmup_insights.model.figures import contradiction_mark
 from warmup_insights.model.summary import OF_OTHER_RANK, RunSummary
 from warmup_insights.units import GIB, format_bytes, format_duration
 
 
 def run_names(result: Comparison) -> list[str]:
-    """A different name for every run: its title, with the id where titles repeat."""
-    titles = [short_name(run.title) for run in result.runs]
-    return [
-        f"{title} ({run.run_id[:6]})" if titles.count(title) > 1 else title
-        for title, run in zip(titles, result.runs, strict=True)
-    ]
+    """A different name for every run: its title, or a letter where titles are long."""
+    return list(_names_by_id(result).values())
 
 
 def _names_by_id(result: Comparison) -> dict[str, str]:
-    ids = [run.run_id for run in result.runs]
-    return dict(zip(ids, run_names(result), strict=True))
+    heads = column_heads(result.runs)
+    return {run_id: visible(head) for run_id, head in heads.items()}
+
+
+def run_lines(result: Comparison) -> list[str]:
+    """What each run is, one line each, under the name that stands for it."""
+    rows = runs_table(result.runs).rows
+    return [visible(" \u00b7 ".join(row)) for row in rows]
 
 
 def figures_table(
@@ -76,7 +84,7 @@ def settings_table(result: Comparison, *, partly: bool = False) -> pd.DataFrame:
         [
             [
                 visible(row.name),
-                *("" if v is None else visible(v) for v in row.values),
+                *map(visible, setting_texts(row.values)),
             ]
             for row in rows
         ],

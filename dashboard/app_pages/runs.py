@@ -162,12 +162,15 @@ def _columns(table: pd.DataFrame) -> dict[str, Any]:
             help="How serving ended; it never changes the status of the start",
         ),
         "happened": column.TextColumn(
-            "Cause or content", width=230,
-            help="What ended a start, where the log ends, or what a file without a start holds",
+            "Cause or content", width=_text_width(table, "happened"),
+            help="What ended a start, where the log ends, or what a file without a start "
+            "holds; Open leads to the whole text",
         ),
         "ready_s": _seconds(table, "ready_s", "Ready after (s)"),
         "start": column.TextColumn("Start", width=90, help=shown.HELP["start"]),
-        "largest": column.TextColumn("Largest phase", width=210),
+        "largest": column.TextColumn(
+            "Largest phase", width=_text_width(table, "largest")
+        ),
         "change": column.TextColumn(
             "Change", width=100,
             help="Time to ready, else the warm-up, against the last finished run before "
@@ -202,6 +205,12 @@ def _columns(table: pd.DataFrame) -> dict[str, Any]:
         "run_id": column.TextColumn("Id", width=115),
         "full_name": column.TextColumn("Whole name", width="large"),
     }  # fmt: skip
+
+
+def _text_width(table: pd.DataFrame, name: str) -> int:
+    """Pixels that the longest text of a column takes; a narrow one keeps its head."""
+    longest = 0 if name not in table else table[name].dropna().map(len).max()
+    return max(130, 20 + 7 * int(longest))
 
 
 def _seconds(table: pd.DataFrame, name: str, title: str) -> Any:

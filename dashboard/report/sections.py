@@ -243,6 +243,7 @@ def compared_sections(runs: Sequence[RunWithLines]) -> list[Section]:
         "some figures are synthetic" if any(map(shown.provenance, summaries)) else None
     )
     section = Section("Comparison", made_up)
+    section.paragraphs += comparing.run_lines(result)
     section.paragraphs += [visible(text) for text in result.reasons]
     section.paragraphs += [visible(note) for note in result.notes]
     section.chart(comparing.phases_picture(result, summaries))
