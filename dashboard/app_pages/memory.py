@@ -24,9 +24,11 @@ from warmup_insights.analysis.pareto import (
     pick,
     settings_text,
 )
+from warmup_insights.analysis.plan.cache import CachePlanner
 from warmup_insights.analysis.plan.planning import PlanSettings
 from warmup_insights.errors import InputError
 from warmup_insights.model.figures import BY_NAME
+from warmup_insights.model.run import RunRecord
 from warmup_insights.units import GIB
 
 MOST = 200
@@ -126,7 +128,7 @@ def _runs(count: int) -> str:
 
 
 def _planned(rows: pd.DataFrame) -> tuple[list[ConfigurationRow], str]:
-    """Predictions from one run, where they were chosen."""
+    """Predictions from one run, where they were chosen; those without graphs are shown."""
     known = names()
     options = [i for i in rows["run_id"] if i in known]
     if st.session_state.get("plan-from") not in options:
@@ -138,12 +140,48 @@ def _planned(rows: pd.DataFrame) -> tuple[list[ConfigurationRow], str]:
     )  # fmt: skip
     if chosen is None:
         return [], ""
+    run, settings = data.store().run(chosen), _limits()
     try:
-        made = data.planner(data.store().run(chosen))
-        return configurations.planned(made), " ".join(made.plan(PlanSettings()).notes)
+        if settings.block_size is None:
+            made = data.planner(run)
+            notes = made.plan(settings).notes
+            return configurations.planned(made, settings), " ".join(notes)
+        reason = "What graphs take with another block size is unknown."
     except InputError as error:
-        st.warning(sentence(error))
-        return [], ""
+        reason = sentence(error)
+    _without_graphs(run, settings, reason)
+    return [], ""
+
+
+def _limits() -> PlanSettings:
+    """The limits of the engine that a visitor set; an empty field is as in the run."""
+    tokens, size = (
+        st.number_input(
+            title, min_value=1, value=None, step=1, width=170, key=f"plan-{option}",
+            label_visibility="collapsed", placeholder=title,
+            help=f"`--{option}`; empty is as in the run",
+        )
+        for option, title in (
+            ("max-num-batched-tokens", "Batched tokens"), ("block-size", "Block size"),
+        )
+    )  # fmt: skip
+    return PlanSettings(max_num_batched_tokens=tokens, block_size=size)
+
+
+def _without_graphs(run: RunRecord, settings: PlanSettings, reason: str) -> None:
+    """The KV cache and the number of buckets with other limits, as `plan` prints them."""
+    summary = data.summary(run)
+    try:
+        plans = CachePlanner(summary).beside_own([settings])
+    except InputError:
+        st.warning(reason)
+        return
+    notes = dict.fromkeys(note for plan in plans for note in plan.notes)
+    widgets.table(
+        configurations.cache_frame(plans), key="without-graphs",
+        title="Planned without graphs", hint=markdown(" ".join([reason, *notes])),
+        simulated=shown.provenance(summary),
+    )  # fmt: skip
 
 
 def _choice(rows: list[ConfigurationRow], label: str | None) -> Pick | None:

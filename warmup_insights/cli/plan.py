@@ -255,11 +255,7 @@ def plan_cache(
         )
         for values in itertools.product(*lists)
     ]
-    if settings == [PlanSettings()]:
-        settings = planner.grid()
-    plans = [planner.plan(each) for each in settings]
-    if not any(each.is_own for each in plans):
-        plans.insert(0, planner.plan(PlanSettings()))
+    plans = planner.beside_own(settings)
     if as_json:
         print_json({"plans": [each.as_dict() for each in plans]})
         return

@@ -13,7 +13,7 @@ the cache, unless it takes nothing.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
@@ -115,6 +115,14 @@ class CachePlanner:
             return [PlanSettings()]
         shares = sorted({*UTILIZATIONS, self.utilization})
         return [PlanSettings(gpu_memory_utilization=share) for share in shares]
+
+    def beside_own(self, settings: Sequence[PlanSettings]) -> list[CachePlan]:
+        """The plans of settings beside that of the run's own; without any those of `grid`."""
+        asked = [each for each in settings if each != PlanSettings()]
+        plans = [self.plan(each) for each in asked or self.grid()]
+        if any(plan.is_own for plan in plans):
+            return plans
+        return [self.plan(PlanSettings()), *plans]
 
     def plan(self, settings: PlanSettings) -> CachePlan:
         """What the settings would give; those of graphs change nothing here."""
