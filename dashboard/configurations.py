@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 
 import pandas as pd
 
-from dashboard.charts.base import OUTLINE, Figure, name_axes, new_figure, time_unit
+from dashboard.charts.base import Figure, name_axes, new_figure, time_unit
 from dashboard.charts.runs import doubtful
 from dashboard.palette import HEAT, MUTED, colour
 from dashboard.text import figure_text, short_name, visible
@@ -179,7 +179,7 @@ def configurations_figure(points: pd.DataFrame, axes: Axes, picked: str = "") ->
         if len(rows):
             marker: dict[str, Any] = {
                 "symbol": symbol, "size": 13 if kind.startswith("run") else 9,
-                "color": colour("warmed"), "line": OUTLINE,
+                "color": colour("warmed"), "line": {"width": 1, "color": MUTED},
             }  # fmt: skip
             if axes.colour is not None:
                 name = axes.colour[0]
