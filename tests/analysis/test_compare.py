@@ -348,3 +348,15 @@ def test_times_of_a_cold_and_a_warm_start_are_shown_and_not_judged():
     assert verdicts(compare(neither), "warmup_s") == ["same"]
     again = changed(warm, run_id="ccc")
     assert verdicts(compare([warm, again]), "warmup_s") == ["same"]
+
+
+@pytest.mark.parametrize("how", ["failed", "stopped"])
+def test_a_start_that_did_not_end_was_not_quicker(how):
+    whole, broken = (
+        summary_of(start_up(seconds=seconds), run_id)
+        for seconds, run_id in ((9.0, "a"), (3.0, "b"))
+    )
+    result = compare([whole, changed(broken, status=how)])
+    assert figure(result, "wall_s").changes[0].absolute < 0
+    assert "better" not in verdicts(result, "wall_s")
+    assert f"Times are not judged: one start {how} before ready." in result.notes

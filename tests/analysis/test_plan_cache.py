@@ -229,3 +229,20 @@ def test_where_profiling_runs_nothing_the_cache_does_not_follow_the_tokens_of_a_
     assert CachePlanner(gaudi).plan(settings).kv_cache_tokens == 160_000
     older = with_memory(gaudi, profile_bytes=GIB)
     assert CachePlanner(older).plan(settings).kv_cache_tokens is None
+
+
+def test_the_reference_engine_divides_memory_alike_on_every_device():
+    """On a CPU too the cache scales with the utilisation, and graphs do not stay."""
+    _, events = simulate(SMALL)
+    made = summarize(RunRecord(run_id="r"), events).summary
+    on_cpu = msgspec.structs.replace(
+        made, device=msgspec.structs.replace(made.device, kind="cpu")
+    )
+    for settings in (
+        PlanSettings(gpu_memory_utilization=0.25),
+        PlanSettings(block_size=256),
+    ):
+        plan = CachePlanner(on_cpu).plan(settings)
+        assert plan == CachePlanner(made).plan(settings)
+        assert plan.num_kv_blocks is not None
+        assert plan.graph_memory_bytes is None

@@ -58,7 +58,7 @@ class Comparability:
     only at one number of ranks.
     Nothing is judged between two models or two kinds of device: `subject_reason` is how
     those differ, `device_reason` how the devices do and `start_reason` the kinds of
-    start, None if they do not; `notes` are sentences for a person.
+    start, or that one did not end, None if they do not; `notes` are sentences for a person.
     """
 
     def __init__(self, old: RunSummary, new: RunSummary) -> None:
@@ -153,7 +153,12 @@ def _if_other(text: str, first: object, second: object) -> str | None:
 
 
 def _start_reason(old: RunSummary, new: RunSummary) -> str | None:
-    """How the kinds of start differ; None as well where neither run shows its own."""
+    """How the kinds of start differ, or which did not end; None as well where neither run
+    shows its own kind."""
+    broken = [run.status for run in (old, new) if run.status in ("failed", "stopped")]
+    if broken:
+        both = "both starts" if len(broken) > 1 else "one start"
+        return f"{both} {' and '.join(dict.fromkeys(broken))} before ready"
     kinds = (old.start.words, new.start.words)
     if kinds[0] == kinds[1]:
         return None

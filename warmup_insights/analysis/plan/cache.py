@@ -14,7 +14,7 @@ the cache, unless it takes nothing.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from typing import Any
 
 from warmup_insights.analysis.plan.memory import (
@@ -91,7 +91,11 @@ class CachePlanner:
                 "can be planned; plan from a run that got as far as allocating it"
             )
         refuse_contradictions(summary, _NEEDED)
-        self.is_hpu = summary.device.kind in ("hpu", "simulated")
+        # The reference engine divides memory as those on HPU do, on every device.
+        self.is_hpu = (
+            summary.device.kind in ("hpu", "simulated")
+            or summary.engine.name == "reference"
+        )
         own = memory.gpu_memory_utilization
         self.utilization = first_known(own, summary.setting("gpu_memory_utilization"))
         self.reserve = memory.graph_reserved_fraction
@@ -122,7 +126,8 @@ class CachePlanner:
         plans = [self.plan(each) for each in asked or self.grid()]
         if any(plan.is_own for plan in plans):
             return plans
-        return [self.plan(PlanSettings()), *plans]
+        # What its notes state of other settings is stated by theirs.
+        return [replace(self.plan(PlanSettings()), notes=()), *plans]
 
     def plan(self, settings: PlanSettings) -> CachePlan:
         """What the settings would give; those of graphs change nothing here."""
