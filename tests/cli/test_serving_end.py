@@ -93,3 +93,10 @@ def test_a_run_page_has_a_badge_for_it(db, monkeypatch):
 def test_a_report_has_a_badge_for_it():
     page = report_html([RunWithLines(folded([*START, OUT]))])
     assert '<span class="badge failed">serving: out of memory</span>' in page
+
+
+def test_metrics_have_it_beside_the_status(db):
+    lines = invoke("export", "--format", "prometheus", "--db", db).stdout.splitlines()
+    (end,) = [line for line in lines if line.startswith("vllm_startup_serving_end{")]
+    assert 'label="broken"' in end
+    assert end.endswith('how="out of memory"} 1')
