@@ -19,7 +19,7 @@ from warmup_insights.analysis.sentences import progress_text, start_sentences
 from warmup_insights.analysis.summary import Folded
 from warmup_insights.model.figures import text_of
 from warmup_insights.model.run import RunRecord
-from warmup_insights.model.summary import Progress
+from warmup_insights.model.summary import Progress, RunSummary
 from warmup_insights.runs import earlier_run
 from warmup_insights.units import format_bytes, format_duration
 
@@ -93,7 +93,7 @@ def _show(run: RunRecord) -> None:
                 st.badge(made_up, color="gray")
             widgets.open_run(run.run_id)
         _bar(folded.summary.progress)
-        _numbers(run, folded)
+        _numbers(run, folded, now if status == "running" else None)
         _alarm(run, folded.summary.progress, now, status)
         _memory(run, folded)
 
@@ -107,7 +107,16 @@ def _bar(here: Progress) -> None:
     st.progress(share, text=markdown(words[0].upper() + words[1:]))
 
 
-def _numbers(run: RunRecord, folded: Folded) -> None:
+def _so_far(run: RunRecord, summary: RunSummary, now: float | None) -> list[Headline]:
+    """Time since the start: of a recorder that is in it to now, else to the last event."""
+    started = summary.time.started
+    is_in_start = run.source_kind == "recorder" and summary.time.ready_at is None
+    if now is None or started is None or not is_in_start or started > now:
+        return widgets.figure(summary, "wall_s", title="So far")
+    return [Headline("So far", format_duration(now - started))]
+
+
+def _numbers(run: RunRecord, folded: Folded, now: float | None) -> None:
     summary = folded.summary
     earlier = earlier_run(data.store(), run)
     left = remaining(folded, None if earlier is None else data.folded(earlier))
@@ -125,7 +134,7 @@ def _numbers(run: RunRecord, folded: Folded) -> None:
     total = text_of(summary, "total_bytes")
     widgets.headline(
         [
-            *widgets.figure(summary, "wall_s", title="So far"),
+            *_so_far(run, summary, now),
             Headline(
                 "Time left", "?" if left is None else format_duration(left.seconds),
                 "From the last finished run of the same model on the same device, else "
