@@ -8,6 +8,7 @@ from typing import Any
 import pandas as pd
 
 from dashboard.charts.base import (
+    HATCHED,
     Figure,
     Picture,
     filled,
@@ -31,7 +32,7 @@ from warmup_insights.export.comparison import (
     setting_texts,
 )
 from warmup_insights.model.figures import contradiction_mark
-from warmup_insights.model.summary import OF_OTHER_RANK, RunSummary
+from warmup_insights.model.summary import RunSummary
 from warmup_insights.units import GIB, format_bytes, format_duration
 
 
@@ -234,11 +235,11 @@ def phase_stacks(phases: pd.DataFrame, order: Sequence[str]) -> Figure:
     Columns: run, name, meaning, duration_s.
     """
     totals = phases.groupby("run", sort=False)["duration_s"].sum()
-    named = _named(phases)
+    named, patterns = _named(phases), patterns_of(phases)
     unit, factor = time_unit(float(totals.max()) if len(totals) else 1.0)
     figure = _stacks(order, f"time ({unit})")
     for name, rows in phases.groupby("name", sort=False):
-        pattern = {"shape": pattern_of(str(name)), "size": 6}
+        pattern = {"shape": patterns[str(name)], "size": 6}
         texts = [format_duration(value) for value in rows["duration_s"]]
         marker = filled(rows["meaning"].iloc[0]) | {"pattern": pattern}
         label, sizes = phase_label(str(name)), rows["duration_s"] / factor
@@ -281,10 +282,16 @@ def _add(
     )  # fmt: skip
 
 
-def pattern_of(name: str) -> str:
-    """Phases that share a colour differ in their pattern."""
-    if name == "unlogged":
-        return "/"
-    if name.startswith("decode"):
-        return "."
-    return "x" if name.endswith(OF_OTHER_RANK) else ""
+SHAPES = ("", ".", "x", "-", "|", "+", "\\")
+"""Patterns of phases of one colour, in their order."""
+
+
+def patterns_of(phases: pd.DataFrame) -> dict[str, str]:
+    """A pattern for each phase, hatched for unlogged time: phases that share a colour
+    differ in it, as far as there are patterns. Columns: name, meaning."""
+    found: dict[str, str] = {}
+    for meaning, rows in phases.groupby("meaning", sort=False):
+        shapes = ("/", *SHAPES[2:]) if meaning in HATCHED else SHAPES
+        for number, name in enumerate(dict.fromkeys(rows["name"])):
+            found[str(name)] = shapes[min(number, len(shapes) - 1)]
+    return found

@@ -577,3 +577,18 @@ def test_a_long_cause_is_cut_with_a_mark_and_its_column_is_as_wide(recorded):
     assert cause.startswith("ValueError: much too long")
     assert cause.endswith("\u2026")
     assert len(cause) <= MAX_CAUSE
+
+
+def test_phases_of_one_colour_differ_in_their_pattern():
+    names = {"load_model": "load", "load_weights": "load", "compile": "compile",
+             "unlogged": "unlogged", "lines_cut_out": "unlogged"}  # fmt: skip
+    phases = pd.DataFrame(
+        [("a", name, meaning, 1.0) for name, meaning in names.items()],
+        columns=["run", "name", "meaning", "duration_s"],
+    )
+    drawn = {
+        (trace.marker.color, trace.marker.pattern.shape)
+        for trace in comparing.phase_stacks(phases, ["a"]).data
+    }
+    assert len(drawn) == len(names)
+    assert comparing.patterns_of(phases)["unlogged"] == "/"
