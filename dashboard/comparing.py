@@ -108,8 +108,18 @@ def phases_picture(result: Comparison, summaries: Sequence[RunSummary]) -> Pictu
     rest = phases["name"].nunique() - MOST_NAMED
     if rest > 0:
         hint += f" The {rest} shortest phases are in no legend; point at a bar for its name."
+    hint += _undrawn(phases, names)
     return Picture(
         "Where the time went", hint, phases, lambda frame: phase_stacks(frame, names)
+    )
+
+
+def _undrawn(frame: pd.DataFrame, names: Sequence[str]) -> str:
+    """The runs that state too little for a bar, as a further sentence."""
+    drawn = set(frame["run"])
+    missing = [name for name in names if name not in drawn]
+    return f" Without a bar, since too little is stated: {', '.join(missing)}." * bool(
+        drawn and missing
     )
 
 
@@ -127,8 +137,8 @@ def phases_table(result: Comparison, summaries: Sequence[RunSummary]) -> pd.Data
 
 def memory_picture(result: Comparison) -> Picture:
     """The memory budget of each run."""
-    hint = "Each bar is one device, from weights to KV cache."
     parts, names = memory_table(result), run_names(result)
+    hint = "Each bar is one device, from weights to KV cache." + _undrawn(parts, names)
     return Picture(
         "Memory budgets", hint, parts, lambda frame: part_stacks(frame, names)
     )

@@ -112,6 +112,7 @@ def _settings(result: Comparison) -> None:
 def _charts(result: Comparison, summaries: Sequence[RunSummary]) -> None:
     made_up = _simulated(result)
     phases = comparing.phases_picture(result, summaries)
+    phases = replace(phases, hint=markdown(phases.hint))
     widgets.chart(phases, key="phases", simulated=made_up)
     widgets.table(
         comparing.gaps_frame(result), key="gaps",
@@ -119,6 +120,7 @@ def _charts(result: Comparison, summaries: Sequence[RunSummary]) -> None:
         hint="Numbers and paths in a line make it no other line.",
     )  # fmt: skip
     memory = comparing.memory_picture(result)
+    memory = replace(memory, hint=markdown(memory.hint))
     widgets.chart(memory, key="parts", simulated=made_up)
     _waterfalls(result, summaries)
 

@@ -592,3 +592,16 @@ def test_phases_of_one_colour_differ_in_their_pattern():
     }
     assert len(drawn) == len(names)
     assert comparing.patterns_of(phases)["unlogged"] == "/"
+
+
+def test_a_run_without_a_bar_is_named(recorded):
+    empty = structs.replace(
+        recorded.summary, run_id="e" * 12, label="empty", memory=None
+    )
+    whole = structs.replace(recorded.summary, label="whole")
+    hint = comparing.memory_picture(compare([whole, empty])).hint
+    assert hint.endswith("Without a bar, since too little is stated: empty.")
+    assert (
+        "Without"
+        not in comparing.phases_picture(compare([whole, empty]), [whole, empty]).hint
+    )

@@ -122,8 +122,8 @@ class CachePlanner:
 
     def beside_own(self, settings: Sequence[PlanSettings]) -> list[CachePlan]:
         """The plans of settings beside that of the run's own; without any those of `grid`."""
-        asked = [each for each in settings if each != PlanSettings()]
-        plans = [self.plan(each) for each in asked or self.grid()]
+        others = [each for each in settings if each != PlanSettings()]
+        plans = [self.plan(each) for each in others or self.grid()]
         if any(plan.is_own for plan in plans):
             return plans
         # What its notes state of other settings is stated by theirs.
