@@ -8,6 +8,7 @@ from typing import Any
 import pandas as pd
 
 from dashboard.charts.base import (
+    HATCHED,
     Figure,
     Picture,
     filled,
@@ -17,30 +18,38 @@ from dashboard.charts.base import (
 )
 from dashboard.charts.time import phase_label, phase_totals, phases_frame
 from dashboard.palette import PART_MEANINGS
-from dashboard.text import figure_text, short_name, visible
+from dashboard.text import figure_text, visible
 from warmup_insights.analysis.compare import (
     BucketChange,
     Comparison,
     FigureRow,
 )
-from warmup_insights.export.comparison import change_texts, gaps_table
+from warmup_insights.export.comparison import (
+    change_texts,
+    column_heads,
+    gaps_table,
+    runs_table,
+    setting_texts,
+)
 from warmup_insights.model.figures import contradiction_mark
-from warmup_insights.model.summary import OF_OTHER_RANK, RunSummary
+from warmup_insights.model.summary import RunSummary
 from warmup_insights.units import GIB, format_bytes, format_duration
 
 
 def run_names(result: Comparison) -> list[str]:
-    """A different name for every run: its title, with the id where titles repeat."""
-    titles = [short_name(run.title) for run in result.runs]
-    return [
-        f"{title} ({run.run_id[:6]})" if titles.count(title) > 1 else title
-        for title, run in zip(titles, result.runs, strict=True)
-    ]
+    """A different name for every run: its title, or a letter where titles are long."""
+    return list(_names_by_id(result).values())
 
 
 def _names_by_id(result: Comparison) -> dict[str, str]:
-    ids = [run.run_id for run in result.runs]
-    return dict(zip(ids, run_names(result), strict=True))
+    heads = column_heads(result.runs)
+    return {run_id: visible(head) for run_id, head in heads.items()}
+
+
+def run_lines(result: Comparison) -> list[str]:
+    """What each run is, one line each, under the name that stands for it."""
+    rows = runs_table(result.runs).rows
+    return [visible(" \u00b7 ".join(row)) for row in rows]
 
 
 def figures_table(
@@ -76,7 +85,7 @@ def settings_table(result: Comparison, *, partly: bool = False) -> pd.DataFrame:
         [
             [
                 visible(row.name),
-                *("" if v is None else visible(v) for v in row.values),
+                *map(visible, setting_texts(row.values)),
             ]
             for row in rows
         ],
@@ -99,8 +108,18 @@ def phases_picture(result: Comparison, summaries: Sequence[RunSummary]) -> Pictu
     rest = phases["name"].nunique() - MOST_NAMED
     if rest > 0:
         hint += f" The {rest} shortest phases are in no legend; point at a bar for its name."
+    hint += _undrawn(phases, names)
     return Picture(
         "Where the time went", hint, phases, lambda frame: phase_stacks(frame, names)
+    )
+
+
+def _undrawn(frame: pd.DataFrame, names: Sequence[str]) -> str:
+    """The runs that state too little for a bar, as a further sentence."""
+    drawn = set(frame["run"])
+    missing = [name for name in names if name not in drawn]
+    return f" Without a bar, since too little is stated: {', '.join(missing)}." * bool(
+        drawn and missing
     )
 
 
@@ -118,8 +137,8 @@ def phases_table(result: Comparison, summaries: Sequence[RunSummary]) -> pd.Data
 
 def memory_picture(result: Comparison) -> Picture:
     """The memory budget of each run."""
-    hint = "Each bar is one device, from weights to KV cache."
     parts, names = memory_table(result), run_names(result)
+    hint = "Each bar is one device, from weights to KV cache." + _undrawn(parts, names)
     return Picture(
         "Memory budgets", hint, parts, lambda frame: part_stacks(frame, names)
     )
@@ -226,11 +245,11 @@ def phase_stacks(phases: pd.DataFrame, order: Sequence[str]) -> Figure:
     Columns: run, name, meaning, duration_s.
     """
     totals = phases.groupby("run", sort=False)["duration_s"].sum()
-    named = _named(phases)
+    named, patterns = _named(phases), patterns_of(phases)
     unit, factor = time_unit(float(totals.max()) if len(totals) else 1.0)
     figure = _stacks(order, f"time ({unit})")
     for name, rows in phases.groupby("name", sort=False):
-        pattern = {"shape": pattern_of(str(name)), "size": 6}
+        pattern = {"shape": patterns[str(name)], "size": 6}
         texts = [format_duration(value) for value in rows["duration_s"]]
         marker = filled(rows["meaning"].iloc[0]) | {"pattern": pattern}
         label, sizes = phase_label(str(name)), rows["duration_s"] / factor
@@ -273,10 +292,16 @@ def _add(
     )  # fmt: skip
 
 
-def pattern_of(name: str) -> str:
-    """Phases that share a colour differ in their pattern."""
-    if name == "unlogged":
-        return "/"
-    if name.startswith("decode"):
-        return "."
-    return "x" if name.endswith(OF_OTHER_RANK) else ""
+SHAPES = ("", ".", "x", "-", "|", "+", "\\")
+"""Patterns of phases of one colour, in their order."""
+
+
+def patterns_of(phases: pd.DataFrame) -> dict[str, str]:
+    """A pattern for each phase, hatched for unlogged time: phases that share a colour
+    differ in it, as far as there are patterns. Columns: name, meaning."""
+    found: dict[str, str] = {}
+    for meaning, rows in phases.groupby("meaning", sort=False):
+        shapes = ("/", *SHAPES[2:]) if meaning in HATCHED else SHAPES
+        for number, name in enumerate(dict.fromkeys(rows["name"])):
+            found[str(name)] = shapes[min(number, len(shapes) - 1)]
+    return found

@@ -7,11 +7,12 @@ The figures, the marks and the pick are those of `analysis.pareto`, which `sweep
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import Any, NamedTuple
 
 import pandas as pd
 
-from dashboard.charts.base import OUTLINE, Figure, name_axes, new_figure, time_unit
+from dashboard.charts.base import Figure, name_axes, new_figure, time_unit
 from dashboard.charts.runs import doubtful
 from dashboard.palette import HEAT, MUTED, colour
 from dashboard.text import figure_text, short_name, visible
@@ -24,8 +25,10 @@ from warmup_insights.analysis.pareto import (
     planned_rows,
     settings_text,
 )
+from warmup_insights.analysis.plan.cache import CachePlan
 from warmup_insights.analysis.plan.planning import Plan, Planner, PlanSettings
 from warmup_insights.errors import InputError
+from warmup_insights.export.plans import cache_table
 from warmup_insights.model.figures import BY_NAME, contradictory, format_figure
 from warmup_insights.model.summary import RunSummary
 
@@ -110,24 +113,36 @@ def axes_of(
     return Axes(x, rest[0], colour), known
 
 
-def planned(planner: Planner) -> list[ConfigurationRow]:
-    """What the run behind a planner would give with other utilisations and reserves."""
+def planned(planner: Planner, settings: PlanSettings) -> list[ConfigurationRow]:
+    """What the run behind a planner would give with these settings and other utilisations
+    and reserves."""
     plans = [
-        _plan(planner, utilization, reserve)
+        _plan(
+            planner,
+            replace(
+                settings,
+                gpu_memory_utilization=utilization,
+                graph_reserved_mem=reserve,
+            ),
+        )
         for utilization in UTILIZATIONS
         for reserve in RESERVES
     ]
     return planned_rows([plan for plan in plans if plan is not None])
 
 
-def _plan(planner: Planner, utilization: float, reserve: float) -> Plan | None:
-    settings = PlanSettings(
-        gpu_memory_utilization=utilization, graph_reserved_mem=reserve
-    )
+def _plan(planner: Planner, settings: PlanSettings) -> Plan | None:
     try:
         return planner.plan(settings)
     except InputError:
         return None
+
+
+def cache_frame(plans: Sequence[CachePlan]) -> pd.DataFrame:
+    """Plans without graphs as `plan` prints them, one row each."""
+    table = cache_table(plans)
+    header = ["plan", *table.header[1:]]
+    return pd.DataFrame(list(map(list, table.rows)), columns=header).map(visible)
 
 
 def sweep_command(summary: RunSummary) -> str:
@@ -164,7 +179,7 @@ def configurations_figure(points: pd.DataFrame, axes: Axes, picked: str = "") ->
         if len(rows):
             marker: dict[str, Any] = {
                 "symbol": symbol, "size": 13 if kind.startswith("run") else 9,
-                "color": colour("warmed"), "line": OUTLINE,
+                "color": colour("warmed"), "line": {"width": 1, "color": MUTED},
             }  # fmt: skip
             if axes.colour is not None:
                 name = axes.colour[0]

@@ -116,6 +116,12 @@ STATUS_COLOURS = {
 """Status of a run to the badge colour of Streamlit."""
 
 
+SERVING_COLOURS = {
+    "out of memory": "red", "killed": "red", "failed": "red", "stopped": "gray",
+}  # fmt: skip
+"""How serving ended (`sentences.serving_words`) to the badge colour of Streamlit."""
+
+
 def colour(meaning: str) -> str:
     """The colour of a meaning. Raises KeyError for one that has none."""
     return MEANINGS[meaning].light

@@ -29,7 +29,7 @@ HELP = {
     "wall_s": "From the first line to ready, or to the last line of the start-up",
     "warmup_s": "As the engine states it",
     "start": "Cold: nothing came from a cache of an earlier start; warm: all that is known "
-    "of did",
+    "of did; eager: the model is not compiled",
     "engine_init_s": "Profiling, KV cache and warm-up, as the engine states it",
     "compile_s": "As the engine sums it up, else the sum of its parts",
     "prompt_capture_percent": "Buckets with evidence of a capture, of all generated",

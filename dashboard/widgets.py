@@ -15,8 +15,9 @@ from streamlit.components.v2 import component
 from dashboard import shown
 from dashboard.charts.base import Picture, make_room, mark_synthetic, on_dark
 from dashboard.charts.buckets import bucket_text
-from dashboard.palette import STATUS_COLOURS
+from dashboard.palette import SERVING_COLOURS, STATUS_COLOURS
 from dashboard.text import markdown, sentence
+from warmup_insights.analysis.sentences import serving_words
 from warmup_insights.errors import WarmupInsightsError
 from warmup_insights.export.tables import csv_text
 from warmup_insights.model.figures import BY_NAME
@@ -146,9 +147,12 @@ def doubtful_column(rows: pd.DataFrame) -> Any:
     )
 
 
-def status_badge(status: str) -> None:
-    """The status of a run."""
+def status_badges(status: str, summary: RunSummary) -> None:
+    """The status of a run, which is that of its start, and how serving ended."""
     st.badge(status, color=STATUS_COLOURS.get(status, "gray"))  # type: ignore[arg-type]
+    end = serving_words(summary)
+    if end is not None:
+        st.badge(f"serving: {end}", color=SERVING_COLOURS.get(end, "red"))  # type: ignore[arg-type]
 
 
 def open_run(run_id: str, label: str = "Open") -> None:

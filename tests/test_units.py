@@ -33,7 +33,7 @@ def test_sizes_as_engines_print_them(text, size):
 
 @pytest.mark.parametrize("text", ["", "GiB", "1,5 GiB", "12 parsecs", "1.2.3 GiB"])
 def test_what_is_no_size_is_refused(text):
-    with pytest.raises(ValueError, match="not a size"):
+    with pytest.raises(ValueError, match="is not a size"):
         parse_bytes(text)
 
 
@@ -45,7 +45,7 @@ def test_sizes_as_they_are_mostly_printed_are_read_like_all_others(text):
     try:
         expected = parse_bytes(" " + text)
     except ValueError:
-        with pytest.raises(ValueError, match="not a size"):
+        with pytest.raises(ValueError, match="is not a size"):
             parse_bytes(text)
     else:
         assert parse_bytes(text) == expected

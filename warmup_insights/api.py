@@ -21,6 +21,7 @@ import msgspec
 from warmup_insights.analysis.advice import Finding
 from warmup_insights.analysis.compare import Comparison
 from warmup_insights.analysis.compare import compare as compare_folded
+from warmup_insights.analysis.sentences import serving_words
 from warmup_insights.analysis.summary import Folded
 from warmup_insights.drainer import open_store, recording
 from warmup_insights.ingest.live import LiveState
@@ -114,7 +115,9 @@ class Run:
         """Name, status and every known figure, for notebooks."""
         summary = self.summary
         made_up = " · synthetic" if summary.synthetic else ""
-        head = f"{html.escape(summary.title)} · {html.escape(summary.status)}{made_up}"
+        end = serving_words(summary)
+        status = summary.status + (f", serving: {end}" if end is not None else "")
+        head = f"{html.escape(summary.title)} · {html.escape(status)}{made_up}"
         rows = "".join(
             f"<tr><td>{html.escape(figure.title)}</td>"
             f"<td>{html.escape(figure.text(summary))}</td></tr>"

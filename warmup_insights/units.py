@@ -47,7 +47,7 @@ def parse_bytes(text: str) -> int:
         return round(float(number) * _PRINTED[unit])
     match = _SIZE.fullmatch(text)
     if match is None:
-        raise ValueError(f"not a size: {text[:40]!r}")
+        raise ValueError(f"{text[:40]!r} is not a size; write it like 5GiB")
     return round(float(match[1]) * _FACTORS[(match[2] or "").lower()])
 
 
@@ -79,7 +79,7 @@ def parse_duration(text: str) -> float:
     """
     match = _DURATION.fullmatch(text)
     if match is None:
-        raise ValueError(f"not a duration: {text[:40]!r}")
+        raise ValueError(f"{text[:40]!r} is not a duration; write it like 90s or 30m")
     unit = (match[2] or "s").lower()
     if unit.startswith("ms") or unit.startswith("milli"):
         factor = 0.001

@@ -15,6 +15,7 @@ from dashboard.run_controls import choose_several, report_button
 from dashboard.text import markdown
 from warmup_insights.analysis.compare import Comparison
 from warmup_insights.analysis.compare import compare as compare_runs
+from warmup_insights.analysis.sentences import count_text
 from warmup_insights.export.comparison import comparison_markdown
 from warmup_insights.model.summary import RunSummary
 
@@ -43,6 +44,8 @@ def render() -> None:
     folded = [data.folded(run) for run in runs]
     summaries = [one.summary for one in folded]
     result = compare_runs(summaries, [one.rows for one in folded])
+    for line in comparing.run_lines(result):
+        st.caption(markdown(line))
     places = st.tabs(list(TABS), key="view", on_change="rerun", bind="query-params")
     for place, show in zip(places, TABS.values(), strict=True):
         if place.open:
@@ -101,13 +104,15 @@ def _settings(result: Comparison) -> None:
         )  # fmt: skip
     partly = comparing.settings_table(result, partly=True)
     if not partly.empty:
-        with st.expander(f"{len(partly)} settings that only some runs state"):
+        count = count_text(len(partly), "setting")
+        with st.expander(f"{count} that only some runs state"):
             st.dataframe(partly, hide_index=True)
 
 
 def _charts(result: Comparison, summaries: Sequence[RunSummary]) -> None:
     made_up = _simulated(result)
     phases = comparing.phases_picture(result, summaries)
+    phases = replace(phases, hint=markdown(phases.hint))
     widgets.chart(phases, key="phases", simulated=made_up)
     widgets.table(
         comparing.gaps_frame(result), key="gaps",
@@ -115,6 +120,7 @@ def _charts(result: Comparison, summaries: Sequence[RunSummary]) -> None:
         hint="Numbers and paths in a line make it no other line.",
     )  # fmt: skip
     memory = comparing.memory_picture(result)
+    memory = replace(memory, hint=markdown(memory.hint))
     widgets.chart(memory, key="parts", simulated=made_up)
     _waterfalls(result, summaries)
 
@@ -122,7 +128,7 @@ def _charts(result: Comparison, summaries: Sequence[RunSummary]) -> None:
 def _waterfalls(result: Comparison, summaries: Sequence[RunSummary]) -> None:
     names = map(markdown, comparing.run_names(result))
     known = [
-        (summary, replace(budget, title=name))
+        (summary, replace(budget, title=f"Memory of {name}"))
         for name, summary in zip(names, summaries, strict=True)
         if len((budget := budget_picture(summary)).frame)
     ]

@@ -19,7 +19,7 @@ from warmup_insights.analysis.sentences import progress_text, start_sentences
 from warmup_insights.analysis.summary import Folded
 from warmup_insights.model.figures import text_of
 from warmup_insights.model.run import RunRecord
-from warmup_insights.model.summary import Progress
+from warmup_insights.model.summary import Progress, RunSummary
 from warmup_insights.runs import earlier_run
 from warmup_insights.units import format_bytes, format_duration
 
@@ -62,9 +62,10 @@ def _just_finished(runs: list[RunRecord]) -> None:
             if status is None:
                 continue
             run = data.store().run(run_id)
-            sentence = start_sentences(data.summary(run))[0]
+            summary = data.summary(run)
+            sentence = start_sentences(summary)[0]
             st.markdown(markdown(f"{run.name}: {sentence}"), width="content")
-            widgets.status_badge(status)
+            widgets.status_badges(status, summary)
             widgets.open_run(run_id)
     seen.update(dict.fromkeys(going_on))
 
@@ -86,13 +87,13 @@ def _show(run: RunRecord) -> None:
         head = st.container(horizontal=True, vertical_alignment="center")
         with head:
             st.markdown(f"#### {markdown(run.name)}", width="content")
-            widgets.status_badge(status)
+            widgets.status_badges(status, folded.summary)
             made_up = shown.provenance(run)
             if made_up is not None:
                 st.badge(made_up, color="gray")
             widgets.open_run(run.run_id)
         _bar(folded.summary.progress)
-        _numbers(run, folded)
+        _numbers(run, folded, now if status == "running" else None)
         _alarm(run, folded.summary.progress, now, status)
         _memory(run, folded)
 
@@ -106,7 +107,16 @@ def _bar(here: Progress) -> None:
     st.progress(share, text=markdown(words[0].upper() + words[1:]))
 
 
-def _numbers(run: RunRecord, folded: Folded) -> None:
+def _so_far(run: RunRecord, summary: RunSummary, now: float | None) -> list[Headline]:
+    """Time since the start: of a recorder that is in it to now, else to the last event."""
+    started = summary.time.started
+    is_in_start = run.source_kind == "recorder" and summary.time.ready_at is None
+    if now is None or started is None or not is_in_start or started > now:
+        return widgets.figure(summary, "wall_s", title="So far")
+    return [Headline("So far", format_duration(now - started))]
+
+
+def _numbers(run: RunRecord, folded: Folded, now: float | None) -> None:
     summary = folded.summary
     earlier = earlier_run(data.store(), run)
     left = remaining(folded, None if earlier is None else data.folded(earlier))
@@ -124,7 +134,7 @@ def _numbers(run: RunRecord, folded: Folded) -> None:
     total = text_of(summary, "total_bytes")
     widgets.headline(
         [
-            *widgets.figure(summary, "wall_s", title="So far"),
+            *_so_far(run, summary, now),
             Headline(
                 "Time left", "?" if left is None else format_duration(left.seconds),
                 "From the last finished run of the same model on the same device, else "

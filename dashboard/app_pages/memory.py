@@ -24,9 +24,11 @@ from warmup_insights.analysis.pareto import (
     pick,
     settings_text,
 )
+from warmup_insights.analysis.plan.cache import CachePlanner
 from warmup_insights.analysis.plan.planning import PlanSettings
 from warmup_insights.errors import InputError
 from warmup_insights.model.figures import BY_NAME
+from warmup_insights.model.run import RunRecord
 from warmup_insights.units import GIB
 
 MOST = 200
@@ -55,18 +57,21 @@ def render() -> None:
             icon=":material/search:",
         )  # fmt: skip
         rows = data.run_rows(data.store(), {"text": text.strip()}, LISTED)
-        if rows.empty:
-            widgets.empty("No run matches", "Search for something else.")
-            return
-        rows = _group(rows)
-        planned, note = _planned(rows)
+        source = None
+        if not rows.empty:
+            rows = _group(rows)
+            source, settings = _plan_fields(rows)
+    if rows.empty:
+        widgets.empty("No run matches", "Search for something else.")
+        return
+    planned, note = ([], "") if source is None else _planned(source, settings)
     summaries = data.summaries(data.store(), list(rows["run_id"]))
     runs = configuration_rows(summaries)
     names = dict(zip(rows["run_id"], rows["name"], strict=True))
     together = marked_together([*runs, *planned]) if planned else runs
     points = configurations.points_frame(together, names, summaries)
     drawn = configurations.axes_of(together, points)
-    if drawn is None or len(drawn[1]) < configurations.FEW:
+    if source is None and (drawn is None or len(drawn[1]) < configurations.FEW):
         _more(rows)
     if drawn is not None and len(drawn[1]) > 1:
         behind = [*drawn[1]["run_id"], st.session_state.get("plan-from")]
@@ -125,8 +130,8 @@ def _runs(count: int) -> str:
     return f"{count} run" if count == 1 else f"{count} runs"
 
 
-def _planned(rows: pd.DataFrame) -> tuple[list[ConfigurationRow], str]:
-    """Predictions from one run, where they were chosen."""
+def _plan_fields(rows: pd.DataFrame) -> tuple[str | None, PlanSettings]:
+    """The run to plan from, and limits of the engine; an empty field is as in the run."""
     known = names()
     options = [i for i in rows["run_id"] if i in known]
     if st.session_state.get("plan-from") not in options:
@@ -137,13 +142,46 @@ def _planned(rows: pd.DataFrame) -> tuple[list[ConfigurationRow], str]:
         "settings", label_visibility="collapsed", key="plan-from",
     )  # fmt: skip
     if chosen is None:
-        return [], ""
+        return None, PlanSettings()
+    tokens, size = (
+        st.number_input(
+            option, min_value=1, value=None, step=1, width=220, key=f"plan-{option}",
+            placeholder="as in the run", help=f"As `plan --{option}`",
+        )
+        for option in ("max-num-batched-tokens", "block-size")
+    )  # fmt: skip
+    return chosen, PlanSettings(max_num_batched_tokens=tokens, block_size=size)
+
+
+def _planned(run_id: str, settings: PlanSettings) -> tuple[list[ConfigurationRow], str]:
+    """Predictions from a run, with notes; those without graphs are shown at once."""
+    run = data.store().run(run_id)
     try:
-        made = data.planner(data.store().run(chosen))
-        return configurations.planned(made), " ".join(made.plan(PlanSettings()).notes)
+        if settings.block_size is None:
+            made = data.planner(run)
+            notes = made.plan(settings).notes
+            return configurations.planned(made, settings), " ".join(notes)
+        reason = "What graphs take with another block size is unknown."
     except InputError as error:
-        st.warning(sentence(error))
-        return [], ""
+        reason = sentence(error)
+    _without_graphs(run, settings, reason)
+    return [], ""
+
+
+def _without_graphs(run: RunRecord, settings: PlanSettings, reason: str) -> None:
+    """The KV cache and the number of buckets with other limits, as `plan` prints them."""
+    summary = data.summary(run)
+    try:
+        plans = CachePlanner(summary).beside_own([settings])
+    except InputError:
+        st.warning(reason)
+        return
+    notes = dict.fromkeys(note for plan in plans for note in plan.notes)
+    widgets.table(
+        configurations.cache_frame(plans), key="without-graphs",
+        title="Planned without graphs", hint=markdown(" ".join([reason, *notes])),
+        simulated=shown.provenance(summary),
+    )  # fmt: skip
 
 
 def _choice(rows: list[ConfigurationRow], label: str | None) -> Pick | None:

@@ -49,7 +49,7 @@ def _head(run: RunRecord, summary: RunSummary) -> None:
             horizontal=True, vertical_alignment="center", gap="small", width="content"
         ):
             st.title(markdown(run.name), anchor=False, width="content")
-            widgets.status_badge(run.status_at(time.time()))
+            widgets.status_badges(run.status_at(time.time()), summary)
             for text in filter(
                 None, [*shown.badges(summary), shown.provenance(summary)]
             ):

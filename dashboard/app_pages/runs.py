@@ -12,7 +12,7 @@ import streamlit as st
 from dashboard import data, logs, shown, widgets
 from dashboard.charts.base import Picture
 from dashboard.charts.runs import level_words, runs_table, trend, trend_frame
-from dashboard.palette import STATUS_COLOURS
+from dashboard.palette import SERVING_COLOURS, STATUS_COLOURS
 from dashboard.run_controls import delete, edit
 from dashboard.text import markdown, visible
 from warmup_insights.units import format_duration
@@ -156,13 +156,21 @@ def _columns(table: pd.DataFrame) -> dict[str, Any]:
             "Status", options=list(STATUS_COLOURS), color=list(STATUS_COLOURS.values()),
             width=90,
         ),
+        "serving_end": column.MultiselectColumn(
+            "Serving ended", options=list(SERVING_COLOURS),
+            color=list(SERVING_COLOURS.values()), width=115,
+            help="How serving ended; it never changes the status of the start",
+        ),
         "happened": column.TextColumn(
-            "Cause or content", width=230,
-            help="What ended a start, where the log ends, or what a file without a start holds",
+            "Cause or content", width=_text_width(table, "happened"),
+            help="What ended a start, where the log ends, or what a file without a start "
+            "holds; Open leads to the whole text",
         ),
         "ready_s": _seconds(table, "ready_s", "Ready after (s)"),
         "start": column.TextColumn("Start", width=90, help=shown.HELP["start"]),
-        "largest": column.TextColumn("Largest phase", width=210),
+        "largest": column.TextColumn(
+            "Largest phase", width=_text_width(table, "largest")
+        ),
         "change": column.TextColumn(
             "Change", width=100,
             help="Time to ready, else the warm-up, against the last finished run before "
@@ -197,6 +205,12 @@ def _columns(table: pd.DataFrame) -> dict[str, Any]:
         "run_id": column.TextColumn("Id", width=115),
         "full_name": column.TextColumn("Whole name", width="large"),
     }  # fmt: skip
+
+
+def _text_width(table: pd.DataFrame, name: str) -> int:
+    """Pixels that the longest text of a column takes; a narrow one keeps its head."""
+    longest = 0 if name not in table else table[name].dropna().map(len).max()
+    return max(130, 20 + 7 * int(longest))
 
 
 def _seconds(table: pd.DataFrame, name: str, title: str) -> Any:

@@ -358,8 +358,8 @@ def memory_line(
     figure.add_scatter(
         x=[time / seconds for time, _ in points],
         y=[size / factor for _, size in points],
-        mode="lines", line={"shape": "hv", "width": 2, "color": colour("captured")},
-        fill="tozeroy", name="in use",
+        mode="lines+markers", fill="tozeroy", name="in use",
+        line={"shape": "hv", "width": 2, "color": colour("captured")},
         customdata=[[format_duration(t), format_bytes(s)] for t, s in points],
         hovertemplate="%{customdata[1]} after %{customdata[0]}<extra></extra>",
     )  # fmt: skip

@@ -22,6 +22,7 @@ from warmup_insights.analysis.sentences import (
     not_a_start,
     progress_text,
     serving_cause,
+    serving_words,
 )
 from warmup_insights.model.figures import BY_NAME
 from warmup_insights.model.run import run_name
@@ -60,6 +61,8 @@ def doubtful(names: Iterable[str]) -> str | None:
     return ", ".join(shown.label(name) for name in names) or None
 
 
+MAX_CAUSE = 56
+"""Characters of a cause in the list; the page of the run has all of it."""
 _FIRST = {"failed": 0, "interrupted": 0}
 """Statuses that come before all others in a list."""
 
@@ -88,10 +91,12 @@ def _row(row: Mapping[Any, Any], summaries: Mapping[str, RunSummary]) -> dict[st
     summary = summaries.get(row["run_id"])
     full, name = visible(row["name"]), short_name(row["name"])
     model = _cell(row["model"])
+    end = None if summary is None else serving_words(summary)
     engine = shown.engine_words(row["engine"], row["version"])
     return {
         "open": "Open",
         "status": [row["status"]],
+        "serving_end": None if end is None else [end],
         "name": name,
         "figures": figures_words(row["device_kind"], row["synthetic"]),
         "happened": None if summary is None else _happened(summary),
@@ -123,19 +128,21 @@ def _figure(summary: RunSummary | None, name: str) -> float | None:
 
 def _happened(summary: RunSummary) -> str | None:
     """The cause of a failure, of the start or of serving; where a log ends, or what a
-    file without a start holds."""
-    if summary.failure is not None:
-        return visible(cause_text(summary.failure))
-    if summary.stop is not None:
-        return f"Stopped during {progress_text(summary.progress)}"
+    file without a start holds; of a long text the beginning."""
     cause = serving_cause(summary)
-    if cause is not None:
-        return visible(f"{cause} while serving")
-    text = not_a_start(summary)
-    is_cut_off = summary.status == "unknown" and summary.progress.stage != "starting"
-    if text is None and is_cut_off:
-        return f"Ends with {progress_text(summary.progress)}"
-    return None if text is None else text[0].upper() + text[1:]
+    if summary.failure is not None:
+        text: str | None = cause_text(summary.failure)
+    elif summary.stop is not None:
+        text = f"stopped during {progress_text(summary.progress)}"
+    elif cause is not None:
+        text = f"{cause} while serving"
+    else:
+        text = not_a_start(summary)
+        if summary.status == "unknown" and summary.progress.stage != "starting":
+            text = text or f"ends with {progress_text(summary.progress)}"
+    if not text:
+        return None
+    return visible(f"{text[0].upper()}{text[1:]}", MAX_CAUSE)
 
 
 def _largest(summary: RunSummary) -> str | None:

@@ -268,7 +268,7 @@ def _on_axis(phases: pd.DataFrame, rows: list[str], wall_s: float = 0.0) -> Figu
     )
     figure.update_xaxes(range=[0, longest / factor * 1.01])
     figure.update_layout(showlegend=False, dragmode="zoom")
-    name_axes(figure, f"since the first line ({unit})", None)
+    name_axes(figure, f"time ({unit})", None)
     return figure
 
 

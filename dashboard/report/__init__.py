@@ -19,7 +19,9 @@ from dashboard import shown
 from dashboard.report.sections import compared_sections, run_sections
 from dashboard.text import visible
 from warmup_insights.analysis.sentences import (
+    ORDERED,
     contradiction_sentence,
+    serving_words,
     start_sentences,
 )
 from warmup_insights.export.runs import RunWithLines
@@ -76,12 +78,13 @@ def _head(summary: RunSummary) -> dict[str, object]:
         if BY_NAME[name].read(summary) is not None
     ]
     alerts = [contradiction_sentence(broken) for broken in summary.contradictions]
-    answer = start_sentences(summary)
+    answer, end = start_sentences(summary), serving_words(summary)
     if summary.failure is not None:
         alerts = [*answer, *alerts]
         answer = []
     return {
         "title": visible(summary.title), "status": summary.status,
+        "serving_end": end, "is_broken": end not in (None, ORDERED),
         "made_up": shown.provenance(summary), "badges": shown.badges(summary),
         "facts": " · ".join(map(visible, shown.facts(summary))),
         "headline": headline, "answer": [visible(text) for text in answer], "alerts": [visible(text) for text in alerts],

@@ -43,7 +43,7 @@ from warmup_insights.analysis.advice import Finding
 from warmup_insights.analysis.compare import compare
 from warmup_insights.analysis.misses import diagnose
 from warmup_insights.analysis.oddities import lacks, oddities
-from warmup_insights.analysis.sentences import contradiction_sentence
+from warmup_insights.analysis.sentences import contradiction_sentence, count_text
 from warmup_insights.analysis.summary import Folded
 from warmup_insights.export.findings import finding_pairs
 from warmup_insights.export.runs import RunWithLines
@@ -215,7 +215,7 @@ def _misses(section: Section, folded: Folded) -> None:
 def _settings(section: Section, folded: Folded) -> None:
     pairs = sorted((visible(k), visible(v)) for k, v in folded.summary.config.items())
     frame = pd.DataFrame(pairs, columns=["setting", "value"])
-    section.table(f"{len(pairs):,} settings", frame)
+    section.table(count_text(len(pairs), "setting"), frame)
     notes = [(visible(n.topic), n.count, visible(n.text)) for n in folded.summary.notes]
     frame = pd.DataFrame(notes, columns=["topic", "times", "text"])
     section.table("Remarks", frame)
@@ -243,6 +243,8 @@ def compared_sections(runs: Sequence[RunWithLines]) -> list[Section]:
         "some figures are synthetic" if any(map(shown.provenance, summaries)) else None
     )
     section = Section("Comparison", made_up)
+    if comparing.run_names(result) != [visible(run.title) for run in result.runs]:
+        section.paragraphs += comparing.run_lines(result)
     section.paragraphs += [visible(text) for text in result.reasons]
     section.paragraphs += [visible(note) for note in result.notes]
     section.chart(comparing.phases_picture(result, summaries))

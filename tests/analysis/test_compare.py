@@ -20,14 +20,16 @@ from tests.analysis.builders import (
     summarized,
     summary_of,
 )
-from warmup_insights.analysis.compare import compare
+from warmup_insights.analysis.compare import compare, compare_settings
 from warmup_insights.errors import InputError
 from warmup_insights.model.events import (
     BenchmarkResult,
     BucketMiss,
     CaptureSummary,
+    ConfigRecorded,
     GraphCaptured,
     KVCacheAllocated,
+    RunStarted,
 )
 from warmup_insights.model.summary import TimePhase
 from warmup_insights.units import GIB
@@ -49,6 +51,24 @@ def test_only_settings_that_differ_are_named():
         ("max_num_seqs", (64, 32))
     ]
     assert result.partly_stated == ()
+
+
+def test_the_name_of_the_model_is_one_setting():
+    """Engines print it as the tokenizer's and as the served one too, by default."""
+    first, second, third = (
+        summary_of(
+            [RunStarted(engine="vllm", model=model),
+             ConfigRecorded(settings={"tokenizer": model, "served_model_name": served})],
+            run_id=model,
+        )
+        for model, served in (("o/a", "o/a"), ("o/b", None), ("o/c", "assistant"))
+    )  # fmt: skip
+    differing, partly = compare_settings([first, second])
+    assert [row.name for row in differing] == ["model"]
+    assert partly == ()
+    differing, _ = compare_settings([first, third])
+    names = [row.name for row in differing]
+    assert sorted(names) == ["model", "served_model_name"]
 
 
 def test_a_setting_that_one_run_does_not_state_is_no_difference():
@@ -328,3 +348,15 @@ def test_times_of_a_cold_and_a_warm_start_are_shown_and_not_judged():
     assert verdicts(compare(neither), "warmup_s") == ["same"]
     again = changed(warm, run_id="ccc")
     assert verdicts(compare([warm, again]), "warmup_s") == ["same"]
+
+
+@pytest.mark.parametrize("how", ["failed", "stopped"])
+def test_a_start_that_did_not_end_was_not_quicker(how):
+    whole, broken = (
+        summary_of(start_up(seconds=seconds), run_id)
+        for seconds, run_id in ((9.0, "a"), (3.0, "b"))
+    )
+    result = compare([whole, changed(broken, status=how)])
+    assert figure(result, "wall_s").changes[0].absolute < 0
+    assert "better" not in verdicts(result, "wall_s")
+    assert f"Times are not judged: one start {how} before ready." in result.notes

@@ -208,20 +208,32 @@ def test_a_bucket_that_was_compiled_before_does_not_lower_the_others():
     assert low < summary_of(truth).time.warmup_s < high
 
 
-@pytest.mark.parametrize("length", [512, 1536, 3072, 8192])
-def test_another_longest_request_has_another_profiling_run(length):
+@pytest.mark.parametrize(
+    "limits",
+    [
+        *({"max_model_len": length} for length in (512, 1536, 3072, 8192)),
+        {"max_num_batched_tokens": 8000},
+        {"max_num_batched_tokens": 1024},
+        {"max_num_batched_tokens": 6144, "max_model_len": 3072},
+    ],
+)
+def test_other_limits_have_another_profiling_run_and_other_buckets(limits):
     """3 x 1,536 tokens of the token budget of 4,096 are 512 less than 2 x 2,048."""
     settings = {
         "model": "small", "dtype": "bfloat16", "block_size": 128, "max_model_len": 2048,
         "max_num_seqs": 4, "max_num_batched_tokens": 4000, "graph_reserved_mem": 0.2,
     }  # fmt: skip
     _, run = simulate(settings)
-    plan = planner_of(run).plan(PlanSettings(max_model_len=length))
-    _, truth = simulate({**settings, "max_model_len": length})
-    memory = summary_of(truth).memory
+    plan = planner_of(run).plan(PlanSettings(**limits))
+    _, truth = simulate({**settings, **limits})
+    memory, buckets = summary_of(truth).memory, summary_of(truth).buckets
+    assert {name: part.generated for name, part in plan.phases.items()} == {
+        name: part.generated for name, part in buckets.items()
+    }
     assert plan.num_kv_blocks == memory.num_kv_blocks
     assert plan.num_kv_blocks_range == (plan.num_kv_blocks,) * 2
-    assert plan.free_before_graphs_bytes == memory.graph_budget.free_bytes
+    free = memory.graph_budget.free_bytes
+    assert plan.free_before_graphs_bytes == pytest.approx(free, abs=1)
 
 
 def test_a_plan_that_rounding_turns_over_is_too_close_to_tell(planner):

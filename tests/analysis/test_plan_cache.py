@@ -48,6 +48,12 @@ def cuda(*, total=80 * GIB, concurrency=10.0, **settings) -> RunSummary:
     return summarize(RunRecord(run_id="r", source_kind="log"), events).summary
 
 
+def with_memory(summary: RunSummary, **figures) -> RunSummary:
+    """A run whose memory states other figures."""
+    memory = msgspec.structs.replace(summary.memory, **figures)
+    return msgspec.structs.replace(summary, memory=memory)
+
+
 def test_the_cache_of_cuda_grows_by_a_share_of_the_device():
     plan = CachePlanner(cuda()).plan(PlanSettings(gpu_memory_utilization=0.75))
     assert plan.kv_cache_bytes == 40 * GIB
@@ -147,3 +153,96 @@ def check_plans(summary: RunSummary) -> None:
     assert own.max_concurrency == memory.max_concurrency
     known = [planner.plan(each).kv_cache_tokens or 0 for each in planner.grid()]
     assert [tokens for tokens in known if tokens] == sorted(t for t in known if t)
+
+
+SMALL = {
+    "model": "llama-3.2-1b", "dtype": "bfloat16", "max_model_len": 2048,
+    "max_num_seqs": 8, "max_num_batched_tokens": 2048, "gpu_memory_utilization": 0.5,
+    "graph_reserved_mem": 0.3,
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("old", [64, 128])
+@pytest.mark.parametrize("new", [32, 128, 256])
+@pytest.mark.parametrize("strategy", ["exp", "lin"])
+def test_another_block_size_gives_the_blocks_and_buckets_of_a_run(old, new, strategy):
+    """A block more than planned may fit where the new ones are no multiple of the old."""
+    settings = {**SMALL, "environment": {"VLLM_BUCKETING_STRATEGY": strategy}}
+    _, events = simulate({**settings, "block_size": old})
+    made = summarize(RunRecord(run_id="r"), events).summary
+    plan = CachePlanner(made).plan(PlanSettings(block_size=new))
+    _, events = simulate({**settings, "block_size": new})
+    truth = summarize(RunRecord(run_id="s"), events).summary
+    blocks = truth.memory.num_kv_blocks
+    off = 0 if new % old == 0 else old // new
+    assert blocks - off <= plan.num_kv_blocks <= blocks
+    assert plan.kv_cache_tokens == plan.num_kv_blocks * new
+    assert plan.buckets == {
+        phase: part.generated for phase, part in truth.buckets.items()
+    }
+    assert (plan.graph_memory_bytes, plan.warmup_s) == (
+        (None, None) if old != new else (plan.graph_memory_bytes, plan.warmup_s)
+    )
+
+
+def test_a_request_takes_whole_blocks():
+    """16,000 tokens are 7 blocks of 2,560, of which 160,000 tokens make 62."""
+    plan = CachePlanner(cuda()).plan(PlanSettings(block_size=2560))
+    assert (plan.num_kv_blocks, plan.kv_cache_tokens) == (62, 158_720)
+    assert plan.max_concurrency == pytest.approx(62 / 7)
+
+
+@pytest.mark.parametrize(
+    ("summary", "words"),
+    [
+        (cuda(concurrency=20.0), "of several kinds"),
+        (cuda(block_size=32), "of several kinds"),
+        (with_memory(cuda(), num_kv_blocks=None), "does not state its block_size"),
+    ],
+)
+def test_blocks_of_another_size_are_unknown_where_no_rule_gives_them(summary, words):
+    plan = CachePlanner(summary).plan(PlanSettings(block_size=64))
+    assert (plan.num_kv_blocks, plan.kv_cache_tokens, plan.outcome) == (None,) * 3
+    assert any(words in note for note in plan.notes)
+
+
+def test_what_a_profiling_run_of_more_tokens_takes_is_unknown():
+    own = cuda(max_num_batched_tokens=2048)
+    plan = CachePlanner(own).plan(PlanSettings(max_num_batched_tokens=8192))
+    assert (plan.kv_cache_bytes, plan.num_kv_blocks, plan.outcome) == (None,) * 3
+    assert any("only a start shows" in note for note in plan.notes)
+    same = CachePlanner(own).plan(PlanSettings(max_num_batched_tokens=2048))
+    assert (same.is_own, same.kv_cache_tokens) == (True, 160_000)
+    fixed = cuda(max_num_batched_tokens=2048, num_gpu_blocks_override=10_000)
+    plan = CachePlanner(fixed).plan(PlanSettings(max_num_batched_tokens=8192))
+    assert plan.kv_cache_tokens == 160_000
+
+
+def test_where_profiling_runs_nothing_the_cache_does_not_follow_the_tokens_of_a_step():
+    """As that of vllm-gaudi with `initialize_only`; its older ones ran a whole step."""
+    gaudi = with_memory(cuda(max_num_batched_tokens=2048), profile_bytes=0)
+    gaudi = msgspec.structs.replace(
+        gaudi, engine=EngineName(name="vllm-gaudi", version="0.26.0"),
+        device=msgspec.structs.replace(gaudi.device, kind="hpu"),
+    )  # fmt: skip
+    settings = PlanSettings(max_num_batched_tokens=8192)
+    assert CachePlanner(gaudi).plan(settings).kv_cache_tokens == 160_000
+    older = with_memory(gaudi, profile_bytes=GIB)
+    assert CachePlanner(older).plan(settings).kv_cache_tokens is None
+
+
+def test_the_reference_engine_divides_memory_alike_on_every_device():
+    """On a CPU too the cache scales with the utilisation, and graphs do not stay."""
+    _, events = simulate(SMALL)
+    made = summarize(RunRecord(run_id="r"), events).summary
+    on_cpu = msgspec.structs.replace(
+        made, device=msgspec.structs.replace(made.device, kind="cpu")
+    )
+    for settings in (
+        PlanSettings(gpu_memory_utilization=0.25),
+        PlanSettings(block_size=256),
+    ):
+        plan = CachePlanner(on_cpu).plan(settings)
+        assert plan == CachePlanner(made).plan(settings)
+        assert plan.num_kv_blocks is not None
+        assert plan.graph_memory_bytes is None

@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from tests.helpers import REAL_LOGS, events, folded, read
+from warmup_insights.model.events import ConfigRecorded, RunStarted, ServerReady
 
 HEAD = (
     "(APIServer pid=1) INFO 10-16 10:00:00 [api_utils.py:339] vLLM API server version "
@@ -150,9 +151,33 @@ def test_what_comes_after_ready_is_no_part_of_the_start():
     assert (start.kind, start.caches, start.weights) == (None, {}, None)
 
 
-def test_an_eager_start_has_nothing_to_load():
-    found = events(HEAD.replace("enforce_eager=False", "enforce_eager=True") + END)
-    assert folded(found).summary.start.caches == {"torch_compile": "off"}
+EAGER = HEAD.replace("enforce_eager=False", "enforce_eager=True")
+
+
+@pytest.mark.parametrize(
+    ("more", "kind", "caches"),
+    [
+        ((), "eager", {}),
+        (("[backends.py:1090] vLLM's torch.compile cache is disabled.",), "eager", {}),
+        ((TUNING_OFF,), "eager", {"flashinfer_autotune": "off"}),
+        ((TUNE_START, ALL_NEW, TUNE_END), "cold", {"flashinfer_autotune": "missed"}),
+        ((TUNE_START, TUNE_LOADED, TUNE_END), "warm", {"flashinfer_autotune": "hit"}),
+    ],
+)
+def test_an_eager_start_compiles_nothing_that_a_cache_could_keep(more, kind, caches):
+    """The tuner of kernels runs and keeps its results without compilation too."""
+    text = "".join(each if each.endswith("\n") else line(each) for each in more)
+    start = folded(events(EAGER + text + END)).summary.start
+    assert (start.kind, start.caches) == (kind, caches)
+
+
+def test_on_gaudi_an_eager_start_compiles_recipes():
+    found = [
+        RunStarted(engine="vllm-gaudi", device_kind="hpu", time=1.0),
+        ConfigRecorded(settings={"enforce_eager": True}),
+        ServerReady(time=2.0),
+    ]
+    assert folded(found).summary.start.kind is None
 
 
 @pytest.mark.parametrize(

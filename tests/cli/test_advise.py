@@ -44,7 +44,7 @@ def test_json_lists_findings(db):
 def test_earlier_runs_of_the_same_model_count(db):
     text = invoke("advise", "new", "--db", db).stdout
     assert (
-        "2 starts of unknown kind became ready after 200 s (median) and 300 s (longest)"
+        "2 starts of unknown kind became ready after 3 min 20 s (median) and 5 min 00 s (longest)"
         in text
     )
     assert "    startupProbe:\n      httpGet:\n        path: /health" in text

@@ -219,6 +219,14 @@ def test_lookup_shows_bucket_and_padding():
     assert "decode bucket (16, 1, 128)" in out
     assert "not warmed up" in out
     assert "smaller than the shape" in out
+    assert "padded" not in out
+    assert "-1" not in out
+
+
+@pytest.mark.parametrize("shape", [(0, 1, 0), (1, 0, 0)])
+def test_a_shape_has_a_sequence_and_a_token(shape):
+    arguments = ["buckets", "lookup", *map(str, (*shape, *LIMITS))]
+    assert CliRunner().invoke(cli, arguments).exit_code == 2
 
 
 def test_lookup_takes_the_phase_from_the_query_without_an_option():

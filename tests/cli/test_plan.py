@@ -16,6 +16,7 @@ from warmup_insights.model.events import BucketUsed
 def db(tmp_path_factory):
     path = tmp_path_factory.mktemp("plan") / "runs.db"
     simulated_run(path, "aaa111", "base")
+    simulated_run(path, "ddd444", "three", bucket_dimensions=3)
     store_run(path, "ccc333", start_up(), label="poor")
     assert invoke("ingest", SEED_LOG, "--db", path, "--label", "seed").exit_code == 0
     return path
@@ -172,3 +173,31 @@ def test_a_reserve_changes_nothing_where_the_engine_has_none():
     log = SEED_LOG.parents[1] / "vllm" / "made_v1_2026_tp2.log"
     text = invoke("plan", log, "--graph-reserved-mem", "0.2").stdout
     assert "VLLM_GRAPH_RESERVED_MEM changes nothing here" in text
+
+
+def test_another_block_size_is_planned_beside_the_run_without_graphs(db):
+    made = plan_json("three", "--db", db, "--block-size", 256)["plans"]
+    own, other = made
+    assert (own["is_own"], other["is_own"]) == (True, False)
+    assert own["settings"]["block_size"] == 128
+    assert 2 * other["num_kv_blocks"] in range(
+        own["num_kv_blocks"] - 1, own["num_kv_blocks"] + 1
+    )
+    assert set(other["buckets"]) == {"prompt", "decode"}
+    assert other["graph_memory_bytes"] is None
+    text = invoke("plan", "three", "--db", db, "--block-size", 256).output
+    assert "prompt buckets" in text
+    assert "reserve" not in text.splitlines()[1]  # only settings that differ
+    refused = invoke(
+        "plan", "three", "--db", db, "--block-size", 256, "--graph-prompt-ratio", 0.5
+    )
+    assert refused.exit_code == 2
+    assert "unknown" in refused.output
+
+
+def test_more_tokens_of_a_step_change_buckets(db):
+    few, many = (
+        plan_json("three", "--db", db, "--max-num-batched-tokens", tokens)["plans"][0]
+        for tokens in (1024, 8192)
+    )
+    assert few["phases"]["prompt"]["generated"] < many["phases"]["prompt"]["generated"]

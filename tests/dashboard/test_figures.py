@@ -31,7 +31,13 @@ from dashboard.charts.memory import (
     graph_shares,
     reserved_used,
 )
-from dashboard.charts.runs import runs_frame, runs_table, trend_frame
+from dashboard.charts.runs import (
+    MAX_CAUSE,
+    RUN_COLUMNS,
+    runs_frame,
+    runs_table,
+    trend_frame,
+)
 from dashboard.charts.steps import (
     capture_bars,
     capture_frame,
@@ -61,7 +67,7 @@ from dashboard.shown import device_words, evidence_text
 from tests.dashboard.builders import GIB, START, recorded_events
 from tests.dashboard.conftest import ROOT
 from warmup_insights.analysis.advice import Finding
-from warmup_insights.analysis.compare import BucketChange
+from warmup_insights.analysis.compare import BucketChange, compare
 from warmup_insights.analysis.sentences import start_sentences
 from warmup_insights.analysis.summary import summarize
 from warmup_insights.analysis.summary.memory import budget_parts
@@ -78,6 +84,7 @@ from warmup_insights.model.summary import (
     CompileFacts,
     CompilePart,
     Contradiction,
+    FailureFacts,
     Gap,
     GraphFacts,
     MemoryFacts,
@@ -546,3 +553,56 @@ def test_a_legend_of_many_phases_holds_the_longest_ones(monkeypatch):
     assert "The 5 shortest phases are in no legend" in hint
     monkeypatch.setattr(comparing, "phases_table", lambda *_: phases.tail(10))
     assert "legend" not in comparing.phases_picture(None, ()).hint
+
+
+def test_long_names_are_letters_above_the_columns_of_a_comparison(recorded):
+    """What each letter stands for is a line of its own, with how the run ended."""
+    summaries = [
+        structs.replace(recorded.summary, run_id=letter * 12, label=letter * 40)
+        for letter in "xyz"
+    ]
+    result = compare(summaries)
+    cells, _ = comparing.figures_table(result, summaries, full=True)
+    assert list(cells) == ["figure", "A", "B", "C"]
+    lines = comparing.run_lines(result)
+    assert lines[1].startswith(f"B \u00b7 {'y' * 40} \u00b7 {'y' * 12} \u00b7 finished")
+
+
+def test_a_long_cause_is_cut_with_a_mark_and_its_column_is_as_wide(recorded):
+    failure = FailureFacts(kind="error", message="ValueError: " + "much too long " * 9)
+    summary = structs.replace(recorded.summary, failure=failure)
+    row = dict.fromkeys(RUN_COLUMNS) | {"run_id": summary.run_id}
+    row |= {"status": "failed", "name": "a"}
+    table = runs_table(pd.DataFrame([row]), {summary.run_id: summary})
+    (cause,) = table["happened"]
+    assert cause.startswith("ValueError: much too long")
+    assert cause.endswith("\u2026")
+    assert len(cause) <= MAX_CAUSE
+
+
+def test_phases_of_one_colour_differ_in_their_pattern():
+    names = {"load_model": "load", "load_weights": "load", "compile": "compile",
+             "unlogged": "unlogged", "lines_cut_out": "unlogged"}  # fmt: skip
+    phases = pd.DataFrame(
+        [("a", name, meaning, 1.0) for name, meaning in names.items()],
+        columns=["run", "name", "meaning", "duration_s"],
+    )
+    drawn = {
+        (trace.marker.color, trace.marker.pattern.shape)
+        for trace in comparing.phase_stacks(phases, ["a"]).data
+    }
+    assert len(drawn) == len(names)
+    assert comparing.patterns_of(phases)["unlogged"] == "/"
+
+
+def test_a_run_without_a_bar_is_named(recorded):
+    empty = structs.replace(
+        recorded.summary, run_id="e" * 12, label="empty", memory=None
+    )
+    whole = structs.replace(recorded.summary, label="whole")
+    hint = comparing.memory_picture(compare([whole, empty])).hint
+    assert hint.endswith("Without a bar, since too little is stated: empty.")
+    assert (
+        "Without"
+        not in comparing.phases_picture(compare([whole, empty]), [whole, empty]).hint
+    )

@@ -14,6 +14,7 @@ from warmup_insights.analysis.summary import RunFold
 from warmup_insights.model.events import WarmupStep
 from warmup_insights.model.run import RunRecord, own_process
 from warmup_insights.storage import EventStore
+from warmup_insights.units import format_duration
 
 RUN = "a" * 12
 LOG = ROOT / "sample_logs" / "vllm-fork" / "warmup_doc_capture.log"
@@ -48,6 +49,18 @@ def test_a_run_that_goes_on_has_no_alarm(monkeypatch, tmp_path):
     assert "live run" in texts(app)
     assert not app.warning
     assert not app.error
+
+
+def test_the_time_so_far_goes_on_between_events(monkeypatch, tmp_path):
+    """A stage of minutes without an event, such as an allocation, is time that passes."""
+    record(tmp_path / "live.db", silent_s=90.0)
+    app = open_page(monkeypatch, tmp_path / "live.db", "live")
+    shown = {metric.label: metric.value for metric in app.metric}
+    with EventStore(tmp_path / "live.db") as store:
+        times = [e.time for e in store.events(RUN) if e.time is not None]
+    passed = time.time() - min(times)
+    near = {format_duration(passed - late) for late in range(60)}
+    assert any(shown["So far"][:8] == text[:8] for text in near)
 
 
 def test_silence_longer_than_the_longest_step_is_an_alarm(monkeypatch, tmp_path):

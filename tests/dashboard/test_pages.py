@@ -184,6 +184,24 @@ def test_predictions_from_a_run_are_added_to_the_configurations(
     assert '"name":"planned"' in figure.proto.spec.replace(": ", ":")
 
 
+def test_predictions_follow_limits_of_the_engine(monkeypatch, full_database):
+    """Another block size is planned without graphs: a table as `plan` prints it."""
+    app = open_page(monkeypatch, full_database, "memory", q="recorded")
+    with EventStore(full_database) as store:
+        run_id = store.find_run("recorded 0").run_id
+    app.selectbox(key="plan-from").set_value(run_id).run()
+    app.number_input(key="plan-max-num-batched-tokens").set_value(512).run()
+    assert not app.exception
+    assert "cannot be generated with other settings" in texts(app)
+    app.number_input(key="plan-max-num-batched-tokens").set_value(None)
+    app.number_input(key="plan-block-size").set_value(256).run()
+    assert not app.exception
+    assert "**Planned without graphs**" in texts(app)
+    table = next(each.value for each in app.dataframe if "plan" in each.value)
+    assert list(table["block size"]) == ["128", "256"]
+    assert list(table["KV blocks"]) == ["600", "300"]
+
+
 def test_the_lab_has_the_buckets_of_the_chosen_engine_version(
     monkeypatch, empty_database
 ):

@@ -52,6 +52,7 @@ ARCHIVES = {
     "b.tar": tar_of(FILES),
     "b.tar.gz": tar_of(FILES, "w:gz"),
     "b.tgz": tar_of(FILES, "w:gz"),
+    "dot.tar": tar_of({f"./{name}": data for name, data in FILES.items()}),
     "b.tar.zst": zstandard.ZstdCompressor().compress(tar_of(FILES)),
 }
 

@@ -97,7 +97,7 @@ def test_prune_keeps_the_newest_and_the_labelled(filled):
 
 def test_prune_says_what_it_would_do(filled):
     result = call("--older-than", "1", "--dry-run", "--db", filled)
-    assert result.output == "Would remove 5 of 6 runs, 0 B freed\n"
+    assert result.output == "Would remove 5 of 6 runs\n"
     assert len(left(filled)) == 6
 
 

@@ -13,6 +13,7 @@ from dataclasses import asdict, dataclass, replace
 from typing import Any, Literal
 
 from warmup_insights.analysis.compare import START_GROUPS, Comparability
+from warmup_insights.analysis.sentences import article
 from warmup_insights.errors import InputError, SettingError
 from warmup_insights.model.figures import (
     BY_NAME,
@@ -314,7 +315,7 @@ def _other_start(limit: Limit, summary: RunSummary) -> str | None:
         return None
     if kind is None:
         return "the run does not show which kind of start it was"
-    return f"no limit is given for a {kind} start"
+    return f"no limit is given for {article(kind)} {kind} start"
 
 
 def _unknown(figure: Figure, summary: RunSummary, which: str) -> str | None:

@@ -21,6 +21,7 @@ from warmup_insights.analysis.causes import (
     kv_sentence,
     match_gaps,
 )
+from warmup_insights.analysis.sentences import serving_words
 from warmup_insights.errors import InputError
 from warmup_insights.model.events import Bucket
 from warmup_insights.model.figures import (
@@ -57,7 +58,7 @@ class Comparability:
     only at one number of ranks.
     Nothing is judged between two models or two kinds of device: `subject_reason` is how
     those differ, `device_reason` how the devices do and `start_reason` the kinds of
-    start, None if they do not; `notes` are sentences for a person.
+    start, or that one did not end, None if they do not; `notes` are sentences for a person.
     """
 
     def __init__(self, old: RunSummary, new: RunSummary) -> None:
@@ -152,7 +153,12 @@ def _if_other(text: str, first: object, second: object) -> str | None:
 
 
 def _start_reason(old: RunSummary, new: RunSummary) -> str | None:
-    """How the kinds of start differ; None as well where neither run shows its own."""
+    """How the kinds of start differ, or which did not end; None as well where neither run
+    shows its own kind."""
+    broken = [run.status for run in (old, new) if run.status in ("failed", "stopped")]
+    if broken:
+        both = "both starts" if len(broken) > 1 else "one start"
+        return f"{both} {' and '.join(dict.fromkeys(broken))} before ready"
     kinds = (old.start.words, new.start.words)
     if kinds[0] == kinds[1]:
         return None
@@ -330,7 +336,8 @@ def compare_settings(
 
     A setting differs when two runs state it and mean different values; `0.9` and
     `"0.90"`, `true` and `"1"` mean the same. Engine, version, model, device and ranks
-    count as settings.
+    count as settings. One that repeats the name of the model in every run, as `tokenizer`
+    and `served_model_name` do by default, is no setting of its own.
     """
     facts = [_facts(summary) for summary in summaries]
     names = list(dict.fromkeys(name for fact in facts for name in fact))
@@ -338,7 +345,11 @@ def compare_settings(
     for name in names:
         values = tuple(fact.get(name) for fact in facts)
         stated = [value for value in values if value is not None]
-        if not stated:
+        is_model = name != "model" and all(
+            value is None or value == fact["model"]
+            for value, fact in zip(values, facts, strict=True)
+        )
+        if not stated or is_model:
             continue
         if any(not _means_same(stated[0], value) for value in stated[1:]):
             differing.append(SettingRow(name, values))
@@ -453,6 +464,8 @@ class RunHead:
     label: str | None
     source: str | None
     status: str | None
+    serving_end: str | None
+    """How serving ended, in a word or two; None where nothing states an end."""
     engine: str | None
     version: str | None
     model: str | None
@@ -617,6 +630,7 @@ def _head(summary: RunSummary) -> RunHead:
         label=summary.label,
         source=summary.source.name,
         status=summary.status,
+        serving_end=serving_words(summary),
         engine=summary.engine.name,
         version=summary.engine.version,
         model=summary.model,

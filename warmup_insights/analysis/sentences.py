@@ -31,6 +31,9 @@ _ENDS = {
     "out_of_memory": "out of memory", "no_kv_cache": "no room for the KV cache",
     "killed": "the process was killed",
 }  # fmt: skip
+ORDERED = "stopped"
+"""The word for serving that ended by an order; others are of a failure."""
+_SERVING_ENDS = {"shutdown": ORDERED, "error": "failed"}
 MAX_CAUSE = 200
 SHORTEST_S = 0.1
 """Time between the first line and the last of a start-up that is worth stating."""
@@ -142,7 +145,12 @@ def _stated_text(summary: RunSummary) -> str:
 
 def _kind(summary: RunSummary) -> str:
     words = summary.start.words
-    return f", a {words} start" if words is not None else ""
+    return f", {article(words)} {words} start" if words is not None else ""
+
+
+def article(word: str) -> str:
+    """The indefinite article of a word."""
+    return "an" if word[0] in "aeiou" else "a"
 
 
 def cause_text(failure: FailureFacts) -> str:
@@ -160,6 +168,19 @@ def _cause(kind: str, message: str) -> str:
         if _ANNOUNCED.match(cause):
             cause = f"the log does not hold the cause ({cause.rstrip(':')})"
     return cause
+
+
+def serving_words(summary: RunSummary) -> str | None:
+    """How serving ended in a word or two, for a column or a badge beside the status of the
+    start; None where nothing states an end, or no line that the server was ready."""
+    end = summary.serving_or_none.end
+    if end is None or not _ended_serving(summary, end):
+        return None
+    return _SERVING_ENDS.get(end.kind) or end.kind.replace("_", " ")
+
+
+def _ended_serving(summary: RunSummary, end: ServingEnd) -> bool:
+    return end.kind != "shutdown" or summary.progress.stage == "ready"
 
 
 def serving_cause(summary: RunSummary) -> str | None:
@@ -344,7 +365,7 @@ def serving_end_sentence(summary: RunSummary, end: ServingEnd) -> str:
     """How serving ended, and what was free then; of a stop in a log that has no line of a
     ready server, no more than that it came."""
     free = "" if end.free_bytes is None else f", {format_bytes(end.free_bytes)} free"
-    is_known = end.kind != "shutdown" or summary.progress.stage == "ready"
+    is_known = _ended_serving(summary, end)
     what = f"Serving ended: {end.kind.replace('_', ' ')}" if is_known else "Stopped"
     return f"{what}{free}{end.message and f': {end.message}'}"
 

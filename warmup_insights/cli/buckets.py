@@ -137,8 +137,8 @@ def generate_command(
 
 
 @buckets.command("lookup")
-@click.argument("batch", type=click.IntRange(min=0))
-@click.argument("query", type=click.IntRange(min=0))
+@click.argument("batch", type=click.IntRange(min=1))
+@click.argument("query", type=click.IntRange(min=1))
 @click.argument("context", type=click.IntRange(min=0))
 @settings_options
 @_scheme_option

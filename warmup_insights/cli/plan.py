@@ -67,8 +67,9 @@ def read_shares(
 
 _SHARES = ("gpu_memory_utilization", "graph_reserved_mem", "graph_prompt_ratio")
 _ORDERS = ("graph_prompt_strategy", "graph_decode_strategy")
-_LIMITS = ("max_num_seqs", "max_model_len")
-_NEED_GRAPHS = ("graph_prompt_ratio", *_ORDERS, "max_num_seqs", "engine_version")
+_LIMITS = ("max_num_seqs", "max_model_len", "max_num_batched_tokens", "block_size")
+_OF_GRAPHS = ("graph_prompt_ratio", *_ORDERS)
+_NEED_GRAPHS = (*_OF_GRAPHS, "max_num_seqs", "engine_version")
 """What can be planned only where the run states what graphs took."""
 
 
@@ -150,14 +151,16 @@ def plan(
     """RUN is a run id, the unique start of one, a label, `latest`, or a log.
 
     Without settings the reserve and the utilisation are recommended. Several values, separated by
-    commas, are all combined. Of a run that does not state what its graphs took, and of every
-    device but HPU, the KV cache is planned.
+    commas, are all combined. Of a run that does not state what its graphs took, of every
+    device but HPU, and with --block-size, the KV cache and the number of buckets are planned.
     """
     loaded = load_runs(db, [run])[0]
     device_bytes = options.pop("device_memory")
     planner = _planner(loaded, options, assignments)
     if planner is None:
-        plan_cache(loaded.summary, options, device_bytes, as_json)
+        plan_cache(
+            loaded.summary, options, device_bytes, _environment(assignments), as_json
+        )
         return
     used = _used(loaded.summary)
     settings = list(_grid(options, _environment(assignments)))
@@ -209,10 +212,11 @@ def _planner(
     Raises InputError where what was requested needs more than the run states.
     """
     needs_graphs = assignments or any(options[name] for name in _NEED_GRAPHS)
-    if options["kv_cache_dtype"] is not None:
-        if needs_graphs:
+    if options["kv_cache_dtype"] is not None or options["block_size"] is not None:
+        if any(options[name] for name in _OF_GRAPHS):
             raise click.UsageError(
-                "--kv-cache-dtype plans the KV cache alone; leave out what changes graphs"
+                "With --kv-cache-dtype and --block-size what graphs take is unknown; leave "
+                "out what changes graphs"
             )
         return None
     try:
@@ -235,20 +239,23 @@ def plan_cache(
     summary: RunSummary,
     options: dict[str, Any],
     device_bytes: int | None,
+    environment: dict[str, str],
     as_json: bool,
 ) -> None:
     """Plan the KV cache alone, and print it."""
     planner = CachePlanner(summary, device_bytes)
     names = ("gpu_memory_utilization", "graph_reserved_mem")
     lists = [options[name] or [None] for name in names]
-    fixed = {name: options[name] for name in ("max_model_len", "kv_cache_dtype")}
+    fixed = {
+        name: options[name] for name in (*_LIMITS, "kv_cache_dtype", "engine_version")
+    }
     settings = [
-        PlanSettings(**dict(zip(names, values, strict=True)), **fixed)
+        PlanSettings(
+            **dict(zip(names, values, strict=True)), **fixed, environment=environment
+        )
         for values in itertools.product(*lists)
     ]
-    if settings == [PlanSettings()]:
-        settings = planner.grid()
-    plans = [planner.plan(each) for each in settings]
+    plans = planner.beside_own(settings)
     if as_json:
         print_json({"plans": [each.as_dict() for each in plans]})
         return

@@ -61,9 +61,9 @@ def prune(
             more = ", ..." if len(doomed) > 5 else ""
             click.echo(f"{len(doomed)} of {total} runs: {shown}{more}", err=True)
             click.confirm("Remove them?", abort=True, err=True)
-        freed = _remove(db, doomed, no_vacuum)
+        freed: int | None = _remove(db, doomed, no_vacuum)
     else:
-        freed = 0
+        freed = None if dry_run and doomed else 0
     if as_json:
         print_json(
             {
@@ -75,7 +75,8 @@ def prune(
         )
     else:
         verb = "Would remove" if dry_run else "Removed"
-        click.echo(f"{verb} {len(doomed)} of {total} runs, {format_bytes(freed)} freed")
+        space = "" if freed is None else f", {format_bytes(freed)} freed"
+        click.echo(f"{verb} {len(doomed)} of {total} runs{space}")
 
 
 def _select(

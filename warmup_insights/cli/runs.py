@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from warmup_insights import storage
+from warmup_insights.analysis.sentences import serving_words
 from warmup_insights.cli.options import db_option, json_option
 from warmup_insights.cli.printing import print_json, print_tables, printable
 from warmup_insights.drainer import open_store
@@ -24,6 +25,9 @@ from warmup_insights.units import (
 
 if TYPE_CHECKING:
     from warmup_insights.storage import EventStore
+
+BLOCK = 500
+"""Summaries that are read at once."""
 
 
 @click.command()
@@ -59,14 +63,21 @@ def _refresh(db: str) -> None:
 def table_rows(store: EventStore, text: str | None, limit: int) -> list[dict[str, Any]]:
     """What the table shows of each run, as plain values."""
     now = time.time()
-    return [_row(row, now) for row in store.run_table(limit=limit, text=text)]
+    rows = store.run_table(limit=limit, text=text)
+    ends = {}
+    for start in range(0, len(rows), BLOCK):
+        ids = [row["run_id"] for row in rows[start : start + BLOCK]]
+        found = store.summaries(ids, with_lists=False)
+        ends.update({run_id: serving_words(each) for run_id, each in found.items()})
+    return [_row(row, now, ends.get(row["run_id"])) for row in rows]
 
 
-def _row(row: dict[str, Any], now: float) -> dict[str, Any]:
+def _row(row: dict[str, Any], now: float, serving_end: str | None) -> dict[str, Any]:
     return {
         "run_id": row["run_id"],
         "label": row["label"],
         "status": status_of(row, now),
+        "serving_end": serving_end,
         "synthetic": row["synthetic"],
         "engine": row["engine"],
         "version": row["version"],
@@ -84,15 +95,15 @@ def _row(row: dict[str, Any], now: float) -> dict[str, Any]:
 
 
 def runs_table(rows: list[dict[str, Any]]) -> TextTable:
-    """The table for a person."""
+    """The table for a person; how serving ended only where it did in any run."""
     header = (
-        "run", "status", "engine", "device", "started (UTC)", "start", "start-up", "warm-up",
+        "run", "status", "serving ended", "engine", "device", "started (UTC)", "start", "start-up", "warm-up",
         "captured", "KV blocks", "misses", "name",
     )  # fmt: skip
     cells = [
         (
             row["run_id"], row["status"] + (" (synthetic)" if row["synthetic"] else ""),
-            row["engine"] or "?", row["device"] or "?",
+            row["serving_end"] or "", row["engine"] or "?", row["device"] or "?",
             (row["started_at"] or "?")[:16].replace("T", " "),
             row["start"] or "?", format_duration(row["wall_s"]), format_duration(row["warmup_s"]),
             format_percent(row["capture_percent"]), format_count(row["num_kv_blocks"]),
@@ -100,4 +111,7 @@ def runs_table(rows: list[dict[str, Any]]) -> TextTable:
         )
         for row in rows
     ]  # fmt: skip
-    return make_table("", header, cells, right=range(6, 11))
+    if not any(row["serving_end"] for row in rows):
+        header, cells = (*header[:2], *header[3:]), [(*c[:2], *c[3:]) for c in cells]
+    right = range(len(header) - 6, len(header) - 1)
+    return make_table("", header, cells, right=right)

@@ -9,12 +9,14 @@ from msgspec import to_builtins
 
 from warmup_insights.analysis.oddities import lacks, oddities
 from warmup_insights.analysis.sentences import (
+    ORDERED,
     SHORTEST_S,
     cache_text,
     failure_sentence,
     first_request_sentences,
     pod_text,
     serving_end_sentence,
+    serving_words,
     start_sentences,
 )
 from warmup_insights.cli.loading import open_run
@@ -99,6 +101,11 @@ def print_summary(summary: RunSummary) -> None:
 def _print_head(summary: RunSummary) -> None:
     engine, device = summary.engine, summary.device
     click.secho(summary.status, fg=_STATUS.get(summary.status), bold=True, nl=False)
+    ended = serving_words(summary)
+    if ended is not None:
+        click.secho(
+            f"   serving: {ended}", fg=None if ended == ORDERED else "red", nl=False
+        )
     made = "simulated" if device.kind == "simulated" else "synthetic"
     figures = f"{made} figures" if summary.synthetic else None
     parts = [f"run {summary.run_id}", summary.label, figures]

@@ -186,7 +186,7 @@ def check_clock(name: str, device: Device) -> Check:
         name,
         OK if is_right else WRONG,
         f"steps of {format_duration(finest)}, went back {backwards} times, "
-        f"{1e3 * away:.1f} ms from the wall clock",
+        f"{1e3 * abs(away):.1f} ms from the wall clock",
         "" if is_right else "Times of buckets are not to be relied on here",
         {"step_s": finest, "went_back": backwards, "from_wall_clock_s": away},
     )

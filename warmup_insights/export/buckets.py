@@ -146,20 +146,20 @@ def generated_2d_table(generated: GeneratedBuckets2D) -> TextTable:
 
 def lookup_table(lookup: Lookup, padding: Padding) -> TextTable:
     """The bucket of one shape, how it came about, and what of it is padding."""
-    note = (
-        f"{_OUTCOMES[lookup.outcome]}; padded: {padding.tokens} tokens "
-        f"({percent(padding.ratio)} of the bucket) and "
-        f"{padding.context_tokens} tokens of context"
-    )
-    if not lookup.is_covered:
-        note += "; the bucket is smaller than the shape"
+    note = f"{_OUTCOMES[lookup.outcome]}; the bucket is smaller than the shape"
+    if lookup.is_covered:
+        note = (
+            f"{_OUTCOMES[lookup.outcome]}; padded: {padding.tokens:,} tokens "
+            f"({percent(padding.ratio)} of the bucket) and "
+            f"{padding.context_tokens:,} tokens of context"
+        )
     return make_table(
         f"{lookup.phase} bucket {tuple(lookup.bucket)}",
         ("", "batch_size", "query_len", "num_blocks"),
         [
             ("shape", *map(str, lookup.shape)),
             ("bucket", *map(str, lookup.bucket)),
-            ("padding", *map(str, padding[:3])),
+            ("padding", *("-" if n < 0 else str(n) for n in padding[:3])),
         ],
         right=(1, 2, 3),
         note=note,

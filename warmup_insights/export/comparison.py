@@ -42,9 +42,9 @@ def comparison_tables(result: Comparison, *, full: bool = False) -> list[TextTab
 
     Without `full`, figures that are the same in every run are left out.
     """
-    heads = _heads(result.runs)
+    heads = column_heads(result.runs)
     tables = [
-        _runs(result.runs, heads),
+        runs_table(result.runs),
         _settings(result.settings, heads),
         *_figures(result, heads, full),
         gaps_table(result, list(heads.values())),
@@ -91,7 +91,7 @@ def _change_text(change: Change, unit: Unit, step: float) -> str:
     return text + _VERDICTS.get(change.verdict, "")
 
 
-def _heads(runs: Sequence[RunHead]) -> dict[str, str]:
+def column_heads(runs: Sequence[RunHead]) -> dict[str, str]:
     """Run id to what heads its column: the title, or a letter where titles are long."""
     titles = [run.title for run in runs]
     if max(map(len, titles)) <= MAX_HEAD and len(set(titles)) == len(titles):
@@ -103,13 +103,17 @@ def _heads(runs: Sequence[RunHead]) -> dict[str, str]:
     }
 
 
-def _runs(runs: Sequence[RunHead], heads: dict[str, str]) -> TextTable:
+def runs_table(runs: Sequence[RunHead]) -> TextTable:
+    """What each run is, under what heads its column."""
+    heads = column_heads(runs)
     rows = [
         (
             heads[run.run_id],
             run.title,
             run.run_id,
-            (run.status or "?") + (" (synthetic)" if run.synthetic else ""),
+            (run.status or "?")
+            + (" (synthetic)" if run.synthetic else "")
+            + (f", serving: {run.serving_end}" if run.serving_end else ""),
             " ".join(part for part in (run.engine, run.version) if part) or "?",
             run.model or "?",
             run.device or "?",
@@ -122,11 +126,11 @@ def _runs(runs: Sequence[RunHead], heads: dict[str, str]) -> TextTable:
 
 
 def _settings(rows: Sequence[SettingRow], heads: dict[str, str]) -> TextTable:
-    cells = [(row.name, *_differing(row.values)) for row in rows]
+    cells = [(row.name, *setting_texts(row.values)) for row in rows]
     return make_table("Settings that differ", ("setting", *heads.values()), cells)
 
 
-def _differing(values: Sequence[Setting]) -> list[str]:
+def setting_texts(values: Sequence[Setting]) -> list[str]:
     """Values as text; of those that are cut short, from shortly before they differ."""
     texts = [
         None if value is None else " ".join(str(value).split()) for value in values

@@ -12,6 +12,7 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Any
 
+from warmup_insights.analysis.sentences import serving_words
 from warmup_insights.analysis.summary import Folded
 from warmup_insights.errors import InputError
 from warmup_insights.model.events import Event, encode, kind_of
@@ -35,6 +36,7 @@ _RUN: dict[str, tuple[str, Callable[[RunSummary], Any]]] = {
     "device_kind": ("string", lambda run: run.device.kind),
     "device": ("string", lambda run: run.device.name),
     "status": ("string", lambda run: run.status),
+    "serving_end": ("string", serving_words),
     "timezone": ("string", lambda run: run.time.timezone),
     "synthetic": ("bool", lambda run: run.synthetic),
     "started_at": ("time", lambda run: run.time.started),

@@ -67,26 +67,30 @@ def _row(plan: Plan) -> list[str]:
 
 def cache_table(plans: Sequence[CachePlan]) -> TextTable:
     """One row per plan of the KV cache, with the settings that differ."""
-    own = [plan.settings for plan in plans if plan.is_own]
     names = {
         name: title for name, title in _CACHE_SETTINGS.items()
-        if not own or len({plan.settings.get(name) for plan in plans}) > 1
+        if len({plan.settings.get(name) for plan in plans}) > 1
     }  # fmt: skip
     columns = [
         name
         for name in _CACHE_FIGURES
         if any(getattr(plan, name) is not None for plan in plans)
     ]
+    phases = list(
+        dict.fromkeys(phase for plan in plans for phase in plan.buckets or ())
+    )
     rows = [
         (
             "as in the run" if plan.is_own else "planned",
             *(_setting_text(plan.settings.get(name)) for name in names),
             *(_cache_text(plan, name) for name in columns),
+            *(format_count((plan.buckets or {}).get(phase)) for phase in phases),
             "?" if plan.outcome is None else _CACHE_OUTCOMES[plan.outcome],
         )
         for plan in plans
     ]
-    header = ("", *names.values(), *map(_heading, columns), "outcome")
+    counts = [f"{phase} buckets" for phase in phases]
+    header = ("", *names.values(), *map(_heading, columns), *counts, "outcome")
     right = range(1, len(header) - 1)
     return make_table("KV cache under other settings", header, rows, right=right)
 
@@ -116,6 +120,8 @@ def _setting_text(value: object) -> str:
 _CACHE_SETTINGS = {
     "gpu_memory_utilization": "utilisation", "VLLM_GRAPH_RESERVED_MEM": "reserve",
     "max_model_len": "longest request", "kv_cache_dtype": "KV cache type",
+    "block_size": "block size", "max_num_batched_tokens": "batched tokens",
+    "max_num_seqs": "requests a step",
 }  # fmt: skip
 _CACHE_FIGURES = (
     "kv_cache_bytes", "num_kv_blocks", "kv_cache_tokens", "max_concurrency",

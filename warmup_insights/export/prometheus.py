@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
+from warmup_insights.analysis.sentences import serving_words
 from warmup_insights.model.figures import (
     Figure,
     all_figures,
@@ -32,6 +33,12 @@ def prometheus_text(summaries: Sequence[RunSummary]) -> str:
     lines += _metric("vllm_startup_phase_seconds", "time of a stage", phases)
     states = [({**_labels(run), "status": run.status}, 1.0) for run in summaries]
     lines += _metric("vllm_startup_status", "1 for the status", states)
+    ends = [
+        ({**_labels(run), "how": how}, 1.0)
+        for run in summaries
+        if (how := serving_words(run)) is not None
+    ]
+    lines += _metric("vllm_startup_serving_end", "1 for how serving ended", ends)
     return "".join(f"{line}\n" for line in lines)
 
 

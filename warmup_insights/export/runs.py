@@ -12,6 +12,7 @@ import msgspec
 from warmup_insights.analysis.sentences import (
     contradiction_sentence,
     failure_sentence,
+    serving_words,
     start_sentences,
 )
 from warmup_insights.analysis.summary import Folded
@@ -191,6 +192,7 @@ def _facts(summary: RunSummary) -> TextTable:
     engine, device = summary.engine, summary.device
     rows = [
         ("status", summary.status),
+        ("serving ended", serving_words(summary) or ""),
         ("engine", " ".join(filter(None, (engine.name, engine.version)))),
         ("model", summary.model or ""),
         ("device", device.name or device.kind or ""),

@@ -110,7 +110,8 @@ def unpack(file: BinaryIO, name: str, folder: Path) -> list[Unpacked]:
             if _looks_like_log(member.name):
                 target = folder / str(len(logs)) / _file_name(member.name)
                 room -= _copy(member, target, room)
-                logs.append(Unpacked(str(target), f"{name}/{member.name}"))
+                inside = member.name.removeprefix("./")
+                logs.append(Unpacked(str(target), f"{name}/{inside}"))
     except _DAMAGED as error:
         problem = f"{name} is damaged ({error}); what could be unpacked was read"
     if not logs and problem is None:

@@ -717,7 +717,7 @@ class AutotuneFacts(Part):
     """The file that keeps them."""
 
 
-STARTS = ("cold", "warm", "partly warm", "restored", "woken", "skipped")
+STARTS = ("cold", "warm", "partly warm", "eager", "restored", "woken", "skipped")
 """Kinds of starts."""
 
 
@@ -726,7 +726,8 @@ class StartFacts(Part):
 
     kind: str | None = None
     """`cold` when nothing came from a cache of an earlier start, `warm` when all that is
-    known did, `partly warm` between; `restored` from a snapshot; `woken` where a log
+    known did, `partly warm` between; `eager` where the model is neither compiled nor loaded
+    from a cache; `restored` from a snapshot; `woken` where a log
     begins with an engine that wakes up; `skipped` without a warm-up."""
     caches: dict[str, str] = {}
     """Cache to `hit`, `missed`, `partial` or `off`: `torch_compile`, `aot` (whole compiled

@@ -234,13 +234,16 @@ def startup_probe(facts: RunFacts) -> Iterator[Finding]:
     if probe is None:
         return
     starts = count_of(
-        probe.num_runs, "start" if summary.start.kind is None else "cold start"
+        probe.num_runs,
+        "start" if summary.start.kind is None else f"{summary.start.kind} start",
     )
+    times = format_duration(probe.longest_s)
+    if probe.num_runs > 1:
+        times = f"{format_duration(probe.median_s)} (median) and {times} (longest)"
     of_kind = " of unknown kind" if summary.start.kind is None else ""
     yield Finding(
         "low",
-        f"{starts}{of_kind} became ready after "
-        f"{probe.median_s:.0f} s (median) and {probe.longest_s:.0f} s (longest).",
+        f"{starts}{of_kind} became ready after {times}.",
         {
             "num_runs": probe.num_runs, "median_s": probe.median_s,
             "longest_s": probe.longest_s,
@@ -261,7 +264,7 @@ def _may_be_cold(summary: RunSummary) -> bool:
         return False
     kind = summary.start.words
     kept = str(summary.config.get(RECIPES, "")).partition(",")[0].strip()
-    return kind == "cold" or (kind is None and not kept)
+    return kind in ("cold", "eager") or (kind is None and not kept)
 
 
 @rule(

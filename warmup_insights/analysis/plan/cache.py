@@ -4,16 +4,24 @@ HPU: the cache gets what was free after profiling, times utilisation, less the r
 graphs (vllm-gaudi `hpu_worker.py determine_available_memory`), so it scales with both.
 Other devices: it gets a share of the whole device less what everything else takes, which
 does not depend on that share (vLLM `gpu_worker.py determine_available_memory`).
+
+A block of the cache holds `block_size` tokens, so its bytes are proportional to it
+(`kv_cache_interface.py AttentionSpec.page_size_bytes`), but for models whose layers are of
+several kinds. What the profiling run of other limits takes is not known, nor therefore
+the cache, unless it takes nothing.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from dataclasses import asdict, dataclass
+from collections.abc import Iterator, Sequence
+from dataclasses import asdict, dataclass, replace
 from typing import Any
 
-from warmup_insights.analysis.plan.memory import refuse_contradictions
-from warmup_insights.analysis.plan.planning import PlanSettings
+from warmup_insights.analysis.plan.memory import (
+    is_profile_kept,
+    refuse_contradictions,
+)
+from warmup_insights.analysis.plan.planning import PlanSettings, planned_buckets
 from warmup_insights.errors import InputError, SettingError
 from warmup_insights.model.figures import BY_NAME, bytes_step, first_known
 from warmup_insights.model.summary import SCHEMA, RunSummary
@@ -50,6 +58,8 @@ class CachePlan:
     kv_cache_tokens_step: float
     """How exactly the sizes of a log give them; 0 where nothing rounds."""
     max_concurrency: float | None
+    buckets: dict[str, int] | None
+    """How many there are, by phase; None where no rule gives them."""
     graphs_captured: float | None
     graph_memory_bytes: float | None
     warmup_s: float | None
@@ -81,12 +91,18 @@ class CachePlanner:
                 "can be planned; plan from a run that got as far as allocating it"
             )
         refuse_contradictions(summary, _NEEDED)
-        self.is_hpu = summary.device.kind in ("hpu", "simulated")
+        # The reference engine divides memory as those on HPU do, on every device.
+        self.is_hpu = (
+            summary.device.kind in ("hpu", "simulated")
+            or summary.engine.name == "reference"
+        )
         own = memory.gpu_memory_utilization
         self.utilization = first_known(own, summary.setting("gpu_memory_utilization"))
         self.reserve = memory.graph_reserved_fraction
         length = summary.setting("max_model_len", "max_seq_len")
         self.length = None if length is None else int(length)
+        size = first_known(memory.block_size, summary.setting("block_size"))
+        self.block_size = self._tokens_of_a_block() if size is None else int(size)
         if device_bytes is not None and device_bytes <= (memory.kv_cache_bytes or 0):
             raise SettingError(
                 f"A device of {format_bytes(device_bytes)} does not hold the KV cache of "
@@ -104,32 +120,88 @@ class CachePlanner:
         shares = sorted({*UTILIZATIONS, self.utilization})
         return [PlanSettings(gpu_memory_utilization=share) for share in shares]
 
+    def beside_own(self, settings: Sequence[PlanSettings]) -> list[CachePlan]:
+        """The plans of settings beside that of the run's own; without any those of `grid`."""
+        others = [each for each in settings if each != PlanSettings()]
+        plans = [self.plan(each) for each in others or self.grid()]
+        if any(plan.is_own for plan in plans):
+            return plans
+        # What its notes state of other settings is stated by theirs.
+        return [replace(self.plan(PlanSettings()), notes=()), *plans]
+
     def plan(self, settings: PlanSettings) -> CachePlan:
-        """What the settings would give; those of graphs and buckets change nothing here."""
+        """What the settings would give; those of graphs change nothing here."""
         chosen = self._chosen(settings)
         is_own = chosen == self._chosen(PlanSettings())
         share = self._share(chosen)
         memory = self._memory
         width = self._width(settings)
         part = None if share is None or width is None else share / width
-        tokens = _times(memory.kv_cache_tokens, part)
-        blocks = _times(memory.num_kv_blocks, part)
-        size = self._tokens_of_a_block()
-        if size is not None and tokens is not None and part != 1:
-            tokens = blocks * size if blocks is not None else tokens - tokens % size
+        blocks, tokens = self._blocks_and_tokens(part, chosen["block_size"])
         length = chosen["max_model_len"]
+        buckets, notes = self._buckets(settings, blocks)
         return CachePlan(
             settings=chosen, is_own=is_own,
             kv_cache_bytes=_times(memory.kv_cache_bytes, share),
             num_kv_blocks=blocks, kv_cache_tokens=tokens,
             kv_cache_tokens_step=self._tokens_step(chosen),
-            max_concurrency=self._concurrency(part, length),
-            graphs_captured=self._as_in_the_run("graphs_captured", is_own),
-            graph_memory_bytes=self._as_in_the_run("graph_memory_bytes", is_own),
-            warmup_s=self._as_in_the_run("warmup_s", is_own),
+            max_concurrency=self._concurrency(part, length)
+            if chosen["block_size"] == self.block_size or not blocks or not length
+            else blocks / -(-length // chosen["block_size"]),
+            buckets=buckets,
+            graphs_captured=self._as_in_the_run("graphs_captured", chosen),
+            graph_memory_bytes=self._as_in_the_run("graph_memory_bytes", chosen),
+            warmup_s=self._as_in_the_run("warmup_s", chosen),
             outcome=self._outcome(chosen, tokens, length),
-            notes=tuple(self._notes(settings)),
+            notes=(*notes, *self._notes(settings)),
         )  # fmt: skip
+
+    def _blocks_and_tokens(
+        self, part: float | None, size: int | None
+    ) -> tuple[int | None, int | None]:
+        """Blocks of so many tokens in such a part of the run's cache, and all tokens."""
+        memory, own = self._memory, self.block_size
+        blocks = _times(memory.num_kv_blocks, part)
+        tokens = _times(memory.kv_cache_tokens, part)
+        if size == own:
+            whole = self._tokens_of_a_block()
+            if whole is not None and tokens is not None and part != 1:
+                tokens = tokens - tokens % whole if blocks is None else blocks * whole
+            return blocks, tokens
+        if tokens is None and blocks is not None and own is not None:
+            tokens = blocks * own
+        if size is None or own is None or tokens is None or self._has_several_kinds():
+            return None, None
+        if self._fixed() != "num_gpu_blocks_override":
+            padding = memory.num_padding_blocks or 0
+            blocks = max(0, (tokens + padding * own) // size - padding)
+        return blocks, None if blocks is None else blocks * size
+
+    def _has_several_kinds(self) -> bool:
+        """Whether the layers of the model are of several kinds: the cache does not hold the
+        tokens of its blocks, or a request of full length does not take all of its own."""
+        memory, full = self._memory, self._memory.max_concurrency
+        tokens, blocks = memory.kv_cache_tokens, memory.num_kv_blocks
+        if tokens and blocks and tokens != blocks * (self.block_size or 0):
+            return True
+        if full is None or not self.length or not tokens:
+            return False
+        plain = tokens / self.length
+        return abs(full - plain) > NEAR * plain
+
+    def _buckets(
+        self, settings: PlanSettings, blocks: int | None
+    ) -> tuple[dict[str, int] | None, tuple[str, ...]]:
+        """How many buckets the rules give, and notes about them."""
+        if not self.is_hpu or not self.summary.buckets or blocks is None:
+            return None, ()
+        try:
+            planned = planned_buckets(self.summary, blocks, settings, {})
+        except (InputError, SettingError) as error:
+            return None, (f"Buckets are unknown: {error}.",)
+        return {
+            phase: len(made) for phase, made in planned.lists.items()
+        }, planned.notes
 
     def _tokens_of_a_block(self) -> int | None:
         memory = self._memory
@@ -142,6 +214,9 @@ class CachePlanner:
     def _tokens_step(self, chosen: dict[str, Any]) -> float:
         """What the rounding of the cache and of the device leaves open, in tokens."""
         size, tokens = self._memory.kv_cache_bytes, self._memory.kv_cache_tokens
+        block, own = chosen["block_size"], self.block_size
+        if own and block and block % own:
+            return float(own)  # what the run's cache is beyond its last whole block
         use, total = chosen["gpu_memory_utilization"], self._total
         if self.is_hpu or not self.summary.is_log or self._fixed() is not None:
             return 0.0
@@ -151,9 +226,12 @@ class CachePlanner:
         off = bytes_step(engine, size) * total / size + bytes_step(engine, total)
         return float(abs(use - self.utilization) * off * tokens / size)
 
-    def _as_in_the_run(self, figure: str, is_own: bool) -> float | None:
-        """A figure of graphs: only on HPU does it depend on what is planned."""
-        if self.is_hpu and not is_own:
+    def _as_in_the_run(self, figure: str, chosen: dict[str, Any]) -> float | None:
+        """A figure of graphs: on HPU it depends on all that is planned, elsewhere on the
+        tokens of a step."""
+        own = self._chosen(PlanSettings())
+        names = own if self.is_hpu else ("max_num_batched_tokens",)
+        if any(chosen.get(name) != own[name] for name in names):
             return None
         return BY_NAME[figure].trusted(self.summary)
 
@@ -166,6 +244,17 @@ class CachePlanner:
             "kv_cache_dtype": first_known(
                 settings.kv_cache_dtype, self.summary.config.get("kv_cache_dtype")
             ),
+            "block_size": first_known(settings.block_size, self.block_size),
+            "max_num_batched_tokens": first_known(
+                settings.max_num_batched_tokens,
+                self.summary.setting("max_num_batched_tokens"),
+            ),
+            **{
+                name: value
+                for name, value in settings.limits.items()
+                if name == "max_num_seqs"
+            },
+            **settings.environment,
         }
         if self.is_hpu:
             chosen["VLLM_GRAPH_RESERVED_MEM"] = first_known(
@@ -186,6 +275,10 @@ class CachePlanner:
         own = self.utilization
         if self._fixed() is not None:
             return 1.0
+        tokens = self.summary.setting("max_num_batched_tokens")
+        is_other = chosen["max_num_batched_tokens"] != tokens
+        if is_other and not is_profile_kept(self.summary):
+            return None
         if self.is_hpu:
             before: float | None = self.reserve
             reserve: float | None = chosen["VLLM_GRAPH_RESERVED_MEM"]
@@ -263,20 +356,39 @@ class CachePlanner:
                 "that lists its buckets and states how its memory was divided and what the "
                 "graphs of each phase took."
             )
-        else:
+        elif not settings.max_num_batched_tokens:
             yield "Graphs and warm-up are as in the run: they do not depend on utilisation."
+        if settings.max_num_batched_tokens and not is_profile_kept(self.summary):
+            yield (
+                "What graphs and the profiling run take with another "
+                "max_num_batched_tokens only a start shows."
+            )
+        yield from self._notes_on_blocks(settings)
         if settings.graph_reserved_mem is not None and not self.is_hpu:
             yield (
                 "VLLM_GRAPH_RESERVED_MEM changes nothing here: only the engines on HPU "
                 "keep memory for graphs by it."
             )
+        if self.summary.synthetic:
+            yield "The run was simulated: its figures were never measured."
+
+    def _notes_on_blocks(self, settings: PlanSettings) -> Iterator[str]:
         if settings.kv_cache_dtype is not None:
             yield (
                 "Tokens follow from the bytes of a value; scales that a kernel stores "
                 "beside them are not counted."
             )
-        if self.summary.synthetic:
-            yield "The run was simulated: its figures were never measured."
+        if settings.block_size is None:
+            return
+        if self.block_size is None:
+            yield "The run does not state its block_size: blocks of another are unknown."
+        elif self._has_several_kinds():
+            yield (
+                "Layers of this model are of several kinds, whose blocks do not all grow "
+                "with block_size: blocks of another are unknown."
+            )
+        else:
+            yield "Whether the engine takes this block_size for this model is not checked."
 
 
 def _times(value: int | None, share: float | None) -> int | None:

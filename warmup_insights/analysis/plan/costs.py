@@ -17,7 +17,7 @@ from packaging.version import InvalidVersion, Version
 
 from warmup_insights.analysis.summary.compilation import SPIKE_FACTOR
 from warmup_insights.model.events import Bucket
-from warmup_insights.model.figures import bytes_step
+from warmup_insights.model.figures import bytes_step, first_known
 from warmup_insights.model.summary import BucketRow, RunSummary, StepCost
 from warmup_insights.rules.capture import (
     GRAPH_LIMIT_SINCE,
@@ -310,6 +310,8 @@ class Evidence:
 
     summary: RunSummary
     rows: Sequence[BucketRow]
+    max_num_batched_tokens: int | None = None
+    """Where it is planned to be another than in the run."""
 
     def of(self, phase: str) -> list[BucketRow]:
         """The rows of one phase."""
@@ -326,13 +328,17 @@ class Evidence:
 
     def gets_graph(self, phase: str, shape: Bucket) -> bool:
         """Whether the engine makes a graph of a shape at all; a run that did shows it."""
-        summary = self.summary
-        if shape in (summary.phase(phase).captured_buckets or ()):
+        summary, planned = self.summary, self.max_num_batched_tokens
+        captured = summary.phase(phase).captured_buckets or ()
+        if planned is None and shape in captured:
             return True
-        limit = summary.setting(
-            "max_cudagraph_capture_size",
-            "compilation_config.max_cudagraph_capture_size",
-            "max_num_batched_tokens",
+        limit = first_known(
+            summary.setting(
+                "max_cudagraph_capture_size",
+                "compilation_config.max_cudagraph_capture_size",
+            ),
+            planned,
+            summary.setting("max_num_batched_tokens"),
         )
         size = summary.memory_or_none.block_size
         if summary.engine.name != "vllm-gaudi" or limit is None or size is None:

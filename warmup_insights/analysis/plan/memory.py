@@ -7,6 +7,7 @@ arithmetic.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
 from warmup_insights.analysis.plan.costs import Evidence
@@ -170,15 +171,14 @@ class Workspace:
                 slopes.append((level - own) / blocks)
         return max(slopes) or _gather_bytes(evidence.summary)
 
-    def profile_growth(self, max_model_len: int | None) -> int:
-        """What the profiling run takes more where requests have another length.
+    def profile_growth(self, limits: Mapping[str, int]) -> int:
+        """What the profiling run takes more with other limits of the engine.
 
         That of the reference engine runs as many tokens as its buckets' longest query
-        allows (`runner.warmup.profile_bucket`); that of vllm-gaudi runs nothing
-        (`hpu_worker.py determine_available_memory`: `profile_run(initialize_only=True)`).
+        allows (`runner.warmup.profile_bucket`); of others it is not known.
         """
-        tokens = _profile_tokens(self._summary, max_model_len)
-        if max_model_len is None or tokens is None or not self._per_token:
+        tokens = _profile_tokens(self._summary, limits)
+        if not limits or tokens is None or not self._per_token:
             return 0
         if self._summary.engine.name != "reference":
             return 0
@@ -238,14 +238,32 @@ def _rows(phase: str, bucket: Bucket) -> int:
     return bucket[2] * (bucket[0] if phase == "prompt" else 1)
 
 
+def is_profile_kept(summary: RunSummary) -> bool:
+    """Whether the profiling run takes nothing, whatever the limits of the engine are.
+
+    That of vllm-gaudi may run nothing (`hpu_worker.py determine_available_memory`:
+    `profile_run(initialize_only=True)`); its older ones, like those of every other engine,
+    run as many tokens as the limits allow.
+    """
+    return (
+        summary.engine.name == "vllm-gaudi"
+        and summary.memory_or_none.profile_bytes == 0
+    )
+
+
+_NO_LIMITS: Mapping[str, int] = {}
+
+
 def _profile_tokens(
-    summary: RunSummary, max_model_len: int | None = None
+    summary: RunSummary, limits: Mapping[str, int] = _NO_LIMITS
 ) -> int | None:
     prompts = summary.phase("prompt").buckets
     if prompts and len(prompts[0]) == 2:
         return max(bucket[0] for bucket in prompts) * max(b[1] for b in prompts)
-    budget = summary.setting("max_num_batched_tokens")
-    length = first_known(max_model_len, summary.setting("max_model_len"))
+    budget, length = (
+        first_known(limits.get(name), summary.setting(name))
+        for name in ("max_num_batched_tokens", "max_model_len")
+    )
     if budget is None or length is None:
         return None
     query = min(int(length), int(budget))

@@ -40,9 +40,11 @@ from warmup_insights.analysis.plan.memory import (
     MemoryPlan,
     Workspace,
     divide_memory,
+    is_profile_kept,
     refuse_contradictions,
 )
 from warmup_insights.analysis.plan.regenerate import (
+    LIMITS,
     Lists,
     bucket_lists,
     bucketing_settings,
@@ -104,8 +106,10 @@ class PlanSettings:
     graph_decode_strategy: str | None = None
     max_num_seqs: int | None = None
     max_model_len: int | None = None
+    max_num_batched_tokens: int | None = None
+    block_size: int | None = None
+    """Planned without graphs (`plan/cache.py`), as is `kv_cache_dtype`."""
     kv_cache_dtype: str | None = None
-    """Planned with the KV cache alone (`plan/cache.py`)."""
     environment: Mapping[str, str] = field(default_factory=dict)
     engine_version: str | None = None
     """The vllm-gaudi whose rules make the buckets."""
@@ -113,10 +117,7 @@ class PlanSettings:
     @property
     def limits(self) -> dict[str, int]:
         """The engine's limits that are set otherwise than in the run."""
-        limits = {
-            "max_num_seqs": self.max_num_seqs,
-            "max_model_len": self.max_model_len,
-        }
+        limits = {name: getattr(self, name) for name in LIMITS}
         return {name: value for name, value in limits.items() if value is not None}
 
     @property
@@ -143,7 +144,7 @@ def planned_buckets(
     if any(len(bucket) != 3 for buckets in own.values() for bucket in buckets):
         if change.changes_buckets:
             raise InputError(
-                "Buckets of two dimensions cannot be generated anew here; leave the "
+                "Buckets of two dimensions cannot be generated anew here; leave limits, "
                 "bucketing variables and the version as they are in the run"
             )
         return PlannedBuckets(own, shapes=seen)
@@ -155,7 +156,7 @@ def planned_buckets(
             raise InputError(
                 "The buckets of the run do not follow from the settings that it states "
                 "(a bucket file, or a limit that is missing); they cannot be generated "
-                "with other variables or by other rules"
+                "with other settings or by other rules"
             )
         note = "Buckets are those of the run; with another KV cache they may differ."
         notes = (note,) if num_blocks != old_blocks else ()
@@ -319,7 +320,7 @@ class Planner:
 
     def _plan(self, settings: PlanSettings) -> Plan:
         chosen = self._complete(settings)
-        growth = self._workspace.profile_growth(settings.max_model_len)
+        growth = self._workspace.profile_growth(settings.limits)
         memory = divide_memory(
             self.summary,
             utilization=chosen["gpu_memory_utilization"],
@@ -338,10 +339,11 @@ class Planner:
 
     def _complete(self, settings: PlanSettings) -> dict[str, Any]:
         """The settings, with those of the run where none is given."""
-        if settings.kv_cache_dtype is not None:
-            raise SettingError(
-                "Another KV cache type is planned with the KV cache alone; leave it out here"
-            )
+        for name in ("kv_cache_dtype", "block_size"):
+            if getattr(settings, name) is not None:
+                raise SettingError(
+                    f"Another {name} is planned without graphs; leave it out here"
+                )
         run = self.summary.memory_or_none
         prompt, decode = capture_strategies(self.summary)
         chosen = {
@@ -397,7 +399,11 @@ class Planner:
         buckets: PlannedBuckets,
         free: int,
     ) -> GraphReplay:
-        graphs = GraphReplay(self.costs, self._evidence, buckets.shapes)
+        tokens = chosen.get("max_num_batched_tokens")
+        if tokens == self.summary.setting("max_num_batched_tokens"):
+            tokens = None
+        evidence = replace(self._evidence, max_num_batched_tokens=tokens)
+        graphs = GraphReplay(self.costs, evidence, buckets.shapes)
         if free < 0 or not self._has_room(chosen, memory):
             graphs.capture_nothing(buckets.lists)
             return graphs
@@ -500,8 +506,9 @@ class Planner:
         self, chosen: Mapping[str, Any], buckets: PlannedBuckets, memory: MemoryPlan
     ) -> list[str]:
         notes = []
-        is_known = self.summary.engine.name in ("reference", "vllm-gaudi")
-        if {"max_num_seqs", "max_model_len"} & chosen.keys() and not is_known:
+        is_known = self.summary.engine.name == "reference"
+        is_known = is_known or is_profile_kept(self.summary)
+        if chosen.keys() & set(LIMITS) and not is_known:
             notes.append(
                 "What the profiling run takes is as in the run; with other limits it may "
                 "take more or less, which the range of KV blocks does not cover."

@@ -22,7 +22,8 @@ from warmup_insights.model.summary import PHASES, RunSummary
 
 Lists = dict[str, list[Bucket]]
 
-_LIMITS = ("max_num_seqs", "block_size", "max_num_batched_tokens", "max_model_len")
+LIMITS = ("max_num_seqs", "block_size", "max_num_batched_tokens", "max_model_len")
+"""Limits of the engine that buckets follow from, besides the KV blocks."""
 _DEFAULTS = {"max_num_seqs": 256, "block_size": 128}
 """Of vLLM and of vllm-gaudi, where the run states none."""
 _SPECULATIVE = ("num_speculative_tokens", "speculative_config.num_speculative_tokens")
@@ -84,7 +85,7 @@ def rules_version(summary: RunSummary) -> str:
 
 def bucketing_inputs(summary: RunSummary) -> tuple[dict[str, Any], dict[str, str]]:
     """The limits and the variables of bucketing that the run states."""
-    limits = {name: summary.setting(name) for name in _LIMITS}
+    limits = {name: summary.setting(name) for name in LIMITS}
     memory = summary.memory_or_none
     limits["block_size"] = limits["block_size"] or memory.block_size
     limits["num_kv_blocks"] = memory.num_kv_blocks

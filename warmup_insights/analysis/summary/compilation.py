@@ -2,8 +2,9 @@
 
 Source of the kind of a start: vLLM `compilation/decorators.py`, `v1/worker/startup_plan.py`,
 `model_executor/model_loader/weight_cache/ipc_loader.py`, `model_executor/warmup/
-kernel_warmup.py`; flashinfer `autotuner.py` `autotune`: results of earlier starts are
-read before tuning begins, and those that were just saved are read again by every rank.
+kernel_warmup.py`; `config/vllm.py`: `enforce_eager` is compilation mode `NONE`; flashinfer
+`autotuner.py` `autotune`: results of earlier starts are read before tuning begins, and
+those that were just saved are read again by every rank.
 """
 
 from __future__ import annotations
@@ -125,7 +126,10 @@ def start(
         "hpu_recipes": _recipe_state(config) if device_kind == "hpu" else None,
     }
     known = {name: state for name, state in caches.items() if state is not None}
-    kind = _kind(set(known.values()))
+    states = set(known.values())
+    # The Gaudi bridge compiles recipes without graphs as well.
+    is_eager = device_kind != "hpu" and _is_on(config, "enforce_eager")
+    kind = "eager" if is_eager and states <= {"off"} else _kind(states)
     if is_restored:
         kind = "restored"
     elif is_skipped:
@@ -151,12 +155,14 @@ def start(
 def _compile_state(
     compiled: CompileFacts | None, config: Mapping[str, Setting], *, is_off: bool
 ) -> str | None:
+    graphs = [p for p in (compiled.parts if compiled else []) if p.what == "graph"]
+    if not graphs and _is_on(config, "enforce_eager"):
+        return None  # there is nothing to keep
     if is_off or _is_on(config, "VLLM_DISABLE_COMPILE_CACHE"):
         return "off"
-    graphs = [p for p in (compiled.parts if compiled else []) if p.what == "graph"]
     loaded = [part for part in graphs if part.from_cache]
     if not graphs:
-        return "off" if _is_on(config, "enforce_eager") else None
+        return None
     if not loaded:
         return "missed"
     return "hit" if len(loaded) == len(graphs) else "partial"
