@@ -315,3 +315,9 @@ def test_a_new_label_of_a_stored_run_is_named(run, tmp_path):
 def test_a_search_without_a_hit_is_no_empty_database(run):
     run("ingest", str(CAPTURE))
     assert "No run has 'absent'" in run("runs", "--search", "absent").stdout
+
+
+def test_show_has_the_steps_of_the_division_that_a_page_draws():
+    text = CliRunner().invoke(cli, ["show", str(CAPTURE)]).output
+    assert "free before the division 79.16 GiB" in text
+    assert "usable 39.58 GiB" in text

@@ -96,14 +96,16 @@ def _row(row: dict[str, Any], now: float, serving_end: str | None) -> dict[str, 
 
 def runs_table(rows: list[dict[str, Any]]) -> TextTable:
     """The table for a person; how serving ended only where it did in any run."""
+    has_end = any(row["serving_end"] for row in rows)
     header = (
-        "run", "status", "serving ended", "engine", "device", "started (UTC)", "start", "start-up", "warm-up",
-        "captured", "KV blocks", "misses", "name",
+        "run", "status", *["serving ended"] * has_end, "engine", "device", "started (UTC)",
+        "start", "start-up", "warm-up", "captured", "KV blocks", "misses", "name",
     )  # fmt: skip
     cells = [
         (
             row["run_id"], row["status"] + (" (synthetic)" if row["synthetic"] else ""),
-            row["serving_end"] or "", row["engine"] or "?", row["device"] or "?",
+            *[row["serving_end"] or ""] * has_end,
+            row["engine"] or "?", row["device"] or "?",
             (row["started_at"] or "?")[:16].replace("T", " "),
             row["start"] or "?", format_duration(row["wall_s"]), format_duration(row["warmup_s"]),
             format_percent(row["capture_percent"]), format_count(row["num_kv_blocks"]),
@@ -111,7 +113,5 @@ def runs_table(rows: list[dict[str, Any]]) -> TextTable:
         )
         for row in rows
     ]  # fmt: skip
-    if not any(row["serving_end"] for row in rows):
-        header, cells = (*header[:2], *header[3:]), [(*c[:2], *c[3:]) for c in cells]
     right = range(len(header) - 6, len(header) - 1)
     return make_table("", header, cells, right=right)

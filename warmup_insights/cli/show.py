@@ -219,9 +219,11 @@ def _memory(summary: RunSummary) -> TextTable:
             for name, one in BY_NAME.items()
             if one.group == "memory" and one.read(summary) is not None
         ]
+    # Those of the division that are no part of the whole; a table without parts has them.
+    names = ("free_bytes", "usable_bytes") if memory.parts and total else ()
     facts = [
         f"{BY_NAME[name].title} {text_of(summary, name)}"
-        for name in ("num_kv_blocks", "kv_cache_tokens", "max_concurrency")
+        for name in (*names, "num_kv_blocks", "kv_cache_tokens", "max_concurrency")
         if BY_NAME[name].read(summary) is not None
     ]  # fmt: skip
     if memory.gpu_memory_utilization is not None:

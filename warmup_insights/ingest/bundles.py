@@ -113,7 +113,8 @@ def unpack(file: BinaryIO, name: str, folder: Path) -> list[Unpacked]:
                 inside = member.name.removeprefix("./")
                 logs.append(Unpacked(str(target), f"{name}/{inside}"))
     except _DAMAGED as error:
-        problem = f"{name} is damaged ({error}); what could be unpacked was read"
+        what = "what could be unpacked" if logs else "nothing"
+        problem = f"{name} is damaged ({error}); {what} was read"
     if not logs and problem is None:
         problem = (
             f"{name} holds {num_members:,} files, none of them named like a log "
