@@ -718,7 +718,7 @@ def test_graphs_beyond_a_single_sum_have_the_memory_of_equal_ones_as_well():
     assert not any("as much as another" in note for note in own.notes)
 
 
-def log_with_steps():
+def log_with_steps(took=lambda number: 64 * MIB, decode_bytes=1216 * MIB):
     """A log in developer mode: free memory before each bucket, and its bar's times."""
     planner = log_with_sums()
     summary = planner.summary
@@ -732,7 +732,7 @@ def log_with_steps():
             step(
                 phase,
                 bucket,
-                memory_bytes=64 * MIB,
+                memory_bytes=took(number),
                 duration_s=0.5,
                 resolution_s=0.01,
                 index=number,
@@ -742,7 +742,7 @@ def log_with_steps():
         ]
     events += [
         CaptureSummary(phase="prompt", captured_reported=30, used_bytes=448 * MIB),
-        CaptureSummary(phase="decode", captured_reported=19, used_bytes=1216 * MIB),
+        CaptureSummary(phase="decode", captured_reported=19, used_bytes=decode_bytes),
         *finished(allocated_bytes=1664 * MIB),
     ]
     return planner_of(events, source_kind="log")
@@ -771,3 +771,11 @@ def test_torch_compile_makes_a_graph_of_a_prompt_of_any_length():
         for mode in ("lazy", "eager")
     )
     assert compiled.captured > lazy.captured
+
+
+def test_steps_that_took_nothing_have_graphs_of_nothing_where_others_took_the_sum():
+    """`torch.compile` makes in one step what those behind it use."""
+    took = {1: 500 * MIB, 9: 100 * MIB}
+    planner = log_with_steps(lambda number: took.get(number, 0), 600 * MIB)
+    decode = planner.plan(PlanSettings()).phases["decode"]
+    assert decode.graph_used_bytes == 600 * MIB

@@ -8,7 +8,7 @@ observation when it is left out of the fit.
 from __future__ import annotations
 
 import itertools
-from collections.abc import Callable, Collection, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
@@ -415,14 +415,7 @@ def graph_memory(evidence: Evidence, phase: str) -> list[Observation]:
     summary = evidence.summary
     part, engine = summary.phase(phase), summary.engine.name
     step = _memory_step(summary)
-    taken: dict[Bucket, int] = {}
-    rows = evidence.of(phase)
-    # vllm-gaudi: the step of a bucket makes the graph, which a log does not state apart.
-    in_runs = engine == "vllm-gaudi" and all(row.capture is None for row in rows)
-    for row in rows:
-        cost = row.run if in_runs else row.capture
-        if cost is not None and cost.memory_bytes is not None:
-            taken[row.ran_as] = taken.get(row.ran_as, 0) + cost.memory_bytes
+    taken = _taken(evidence, phase)
     found = [
         Observation(frozenset({shape}), float(size), step)
         for shape, size in taken.items()
@@ -438,7 +431,43 @@ def graph_memory(evidence: Evidence, phase: str) -> list[Observation]:
     everything = _summed_shapes(evidence, phase)
     if everything and (summary.is_log or not found):
         found.append(Observation(everything, float(total), rounding))
+        own = {shape: size for shape, size in taken.items() if shape in everything}
+        found += _took_nothing(found, own, step)
     return found
+
+
+def _taken(evidence: Evidence, phase: str) -> dict[Bucket, int]:
+    """Shapes whose memory is known to the last step to what their graphs took."""
+    rows = evidence.of(phase)
+    # vllm-gaudi: the step of a bucket makes the graph, which a log does not state apart.
+    is_gaudi = evidence.summary.engine.name == "vllm-gaudi"
+    in_runs = is_gaudi and all(row.capture is None for row in rows)
+    taken: dict[Bucket, int] = {}
+    unknown = set()
+    for row in rows:
+        cost = row.run if in_runs else row.capture
+        if cost is not None and cost.memory_bytes is not None:
+            taken[row.ran_as] = taken.get(row.ran_as, 0) + cost.memory_bytes
+        elif in_runs:
+            unknown.add(row.ran_as)
+    return {shape: size for shape, size in taken.items() if shape not in unknown}
+
+
+def _took_nothing(
+    found: Sequence[Observation], taken: Mapping[Bucket, int], step: float
+) -> list[Observation]:
+    """Shapes that took nothing but rounding, where the others took all of the sum.
+
+    With `torch.compile` one shape's step can compile for those behind it.
+    """
+    alone, sums = _reduce(list(found))
+    if sums:
+        return []
+    return [
+        Observation(frozenset({shape}), 0.0)
+        for shape, size in taken.items()
+        if shape not in alone and abs(size) <= step
+    ]
 
 
 def _summed_shapes(evidence: Evidence, phase: str) -> frozenset[Bucket]:
