@@ -40,17 +40,20 @@ class Copies:
     """Finds the second one of two equal records where nearly all of a process stand twice.
 
     An engine can print two equal lines in a row too, so one pair alone is no copy unless
-    it is the first that a process prints.
+    it is the first that a process prints, with no record of another one between.
     """
 
     def __init__(self) -> None:
         self._processes: dict[tuple[str | None, str | None, int | None], _Process] = {}
+        self._last: _Process | None = None
+        """The process that printed the last record."""
 
     def has(self, record: Record, time: float | None) -> bool:
         """Whether a record is the copy of the last one of its process."""
         if record.stamp is None and record.file is None:
             return False  # not of a logger
-        own = self._own(record)
+        own, last = self._own(record), self._last
+        self._last = own
         if own is None:
             return False
         time = None if record.stamp is None else time
@@ -58,6 +61,7 @@ class Copies:
             own.message == record.message
             and not own.is_copy
             and own.has_copies
+            and (own.copies > 0 or own is last)
             and (time is None or own.time is None or abs(time - own.time) <= APART_S)
         )
         own.message, own.time, own.is_copy = record.message, time, is_copy

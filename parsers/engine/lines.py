@@ -23,7 +23,7 @@ from parsers.engine.evidence import (
     seen_file,
 )
 from parsers.engine.fronts import Fronts
-from parsers.engine.runs import OpenRun, Source
+from parsers.engine.runs import OpenRun, Source, begins_inside
 from parsers.engine.serving import LinesLike, lines_like
 from parsers.engine.signals import (
     BarUpdate,
@@ -346,7 +346,7 @@ class LineParser:
         """The start-up that is open, or another one that begins with a line."""
         run = self._open
         if run is None or run.is_left(matched):
-            run = self._begin(matched.time, matched.line)
+            run = self._begin(matched)
         for event in run.moved(matched):
             self._emit(event)
         run.note_opening(matched)
@@ -442,8 +442,9 @@ class LineParser:
         self.report.events += 1
         self._out.append(event)
 
-    def _begin(self, time: float | None, line: int) -> OpenRun:
+    def _begin(self, matched: Matched) -> OpenRun:
         """Another start-up begins with a line, or with the lines before it."""
+        time, line = matched.time, matched.line
         self._counted.clear()
         for ended in self._now.set_aside():
             self._end(ended)
@@ -457,6 +458,7 @@ class LineParser:
         started = RunStarted(
             time=began, line=line, timezone=self._timezone,
             year_from=self._clock.year_from,
+            is_inside=began == time and begins_inside(matched),
         )  # fmt: skip
         self._emit(started)
         if imported is not None:

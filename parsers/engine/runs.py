@@ -76,6 +76,7 @@ _STARTUP = (
     GraphsCaptured, MemoryBudgetSet, MemoryMeasured, SamplerWarmup, WarmupStep, StepLine,
     ConfigLine, WarmupFinished,
 )  # fmt: skip
+_OF_CHILD = re.compile(r"EngineCore|VllmWorker|Worker(?:Proc|_|\b)")
 LEAP_S = 6 * 3600.0
 """No step of a start-up takes longer; between such lines lies another start-up."""
 BACK_S = 3600.0
@@ -107,6 +108,16 @@ def _has_several(settings: dict[str, Any]) -> bool:
     """Whether the settings are those of several engines or API servers."""
     counts = (settings.get("data_parallel_size"), settings.get("api_server_count"))
     return any(isinstance(count, int) and count > 1 for count in counts)
+
+
+def begins_inside(matched: Matched) -> bool:
+    """Whether a line is of a process that an engine or its server starts, and not the
+    first one that it prints of its engine (vLLM `v1/engine/utils.py`, `v1/executor/
+    multiproc_executor.py`): where it is the first of a log, the head is missing."""
+    record = matched.record
+    is_child = record.pid is not None and record.actor is None
+    name = record.process or ""
+    return is_child and _OF_CHILD.match(name) is not None and not matched.rule.starts
 
 
 class OpenRun:

@@ -519,3 +519,34 @@ def test_steps_before_the_first_line_of_a_log_are_not_taken_for_buckets_that_did
     )
     summary = folded(events(text)).summary
     assert summary.phase("prompt").warmed == warmed
+
+
+def test_a_log_that_begins_in_a_process_of_the_engine_has_lost_its_head():
+    """As `kubectl logs --tail` prints it: when the start began is unknown."""
+    text = line(
+        4, "gpu_model_runner.py:9", "Model loading took 2.5 GiB and 4.5 seconds"
+    )
+    text += line(12, "gpu_worker.py:9", "Available KV cache memory: 6.25 GiB")
+    text += line(16, "core.py:348", INITIALIZED.format(12))
+    time = summary_of(events(text))["time"]
+    assert (time["wall_s"], time["is_excerpt"]) == (None, True)
+    head = (
+        "INFO 07-16 10:00:01 [__init__.py:246] Automatically detected platform cuda.\n"
+    )
+    assert summary_of(events(head + text))["time"]["is_excerpt"] is False
+
+
+def test_a_server_that_stated_no_settings_has_no_time_to_ready():
+    """Its workers import vLLM as well: the first line of the log is of one of them."""
+    imported = (
+        "INFO 07-16 10:00:01 [__init__.py:246] Automatically detected platform cuda.\n"
+    )
+    text = (
+        "(VllmWorker rank=0 pid=9) INFO 07-16 10:00:12 [gpu_worker.py:9] Available KV "
+        "cache memory: 6.25 GiB\n"
+    )
+    ready = "INFO 07-16 10:00:20 [api_server.py:602] Starting vLLM server on http://a:8000\n"
+    args = "INFO 07-16 10:00:02 [utils.py:233] non-default args: {'model': 'a/b'}\n"
+    for settings, wall_s in (("", None), (args, 19.0)):
+        found = events(imported + settings + text + ready)
+        assert summary_of(found)["time"]["wall_s"] == wall_s

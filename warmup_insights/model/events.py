@@ -66,6 +66,9 @@ class RunStarted(Event):
     `build` (the date in the engine's version: the log is not older), `release` (the first
     such day since the engine's version was released: a guess) or `file` (when the file
     was last written: a guess). None when timestamps have a year or it was given."""
+    is_inside: bool = False
+    """True when the log begins within the start, with a line of a process that another
+    one starts."""
     synthetic: bool = False
     """True when the figures come from a simulation or made-up log."""
 

@@ -111,6 +111,8 @@ class Timeline:
         self._undated: Failure | None = None
         """That failure, until the start is known to last up to it."""
         self._saw_beginning = False
+        self._has_settings = False
+        """Whether the engine or its server stated what it is started with."""
         self._only_imports = True
         """All lines so far are of a process that imports the engine."""
         self._first_line: int | None = None
@@ -198,6 +200,8 @@ class Timeline:
                 self.timezone = event.timezone
                 # A recorder is there from the beginning.
                 self._saw_beginning = self._saw_beginning or event.line is None
+                self._has_settings = self._has_settings or event.line is None
+                self._is_excerpt = self._is_excerpt or event.is_inside
             case Note():
                 self._note(event)
 
@@ -295,6 +299,7 @@ class Timeline:
         elif isinstance(event, ConfigRecorded):
             has_version, has_model = event.version is not None, event.model is not None
             is_import = not (has_version or has_model or event.settings)
+            self._has_settings |= has_version or (has_model and bool(event.settings))
             if has_version and not has_model:
                 self._saw_beginning = True
             elif has_version:
@@ -332,6 +337,7 @@ class Timeline:
             self._is_excerpt
             or any(own.is_repeated for own in self.by_rank.values())
             or ((self._is_ready or self._is_failed) and not self._saw_beginning)
+            or (self._is_ready and not self._has_settings)
         )
         explained = sum(round(span.duration_s, 6) for span in phases)
         unlogged = max(0.0, round(wall - explained, 6))
