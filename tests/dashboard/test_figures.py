@@ -33,7 +33,6 @@ from dashboard.charts.memory import (
 )
 from dashboard.charts.runs import (
     MAX_CAUSE,
-    RUN_COLUMNS,
     runs_frame,
     runs_table,
     trend_frame,

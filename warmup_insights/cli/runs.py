@@ -97,11 +97,11 @@ def _row(row: dict[str, Any], now: float, serving_end: str | None) -> dict[str, 
 def runs_table(rows: list[dict[str, Any]]) -> TextTable:
     """The table for a person; how serving ended only where it did in any run."""
     has_end = any(row["serving_end"] for row in rows)
-    header = (
+    header: tuple[str, ...] = (
         "run", "status", *["serving ended"] * has_end, "engine", "device", "started (UTC)",
         "start", "start-up", "warm-up", "captured", "KV blocks", "misses", "name",
     )  # fmt: skip
-    cells = [
+    cells: list[tuple[str, ...]] = [
         (
             row["run_id"], row["status"] + (" (synthetic)" if row["synthetic"] else ""),
             *[row["serving_end"] or ""] * has_end,
