@@ -187,7 +187,7 @@ FAILURE_RULES: tuple[LineRule, ...] = (
         # Triton `compiler/errors.py`: below the source of a kernel stands what was raised.
         r"(?P<name>[A-Z]\w{1,60}Error)\(['\"](?P<text>.{1,1000})",
         build=_repr,
-        levels=("ERROR", "CRITICAL"),
+        levels=("ERROR", "CRITICAL", NO_LEVEL),
         not_files=(*_OF_REQUESTS, _LOOP),
         samples=(
             Sample(

@@ -380,6 +380,16 @@ TEXTS = [
      "raised from HcclGroup at hccl_kernels.cpp:231", "ranks_not_connected", "hl-smi", {}),
     ("RuntimeError: Did not receive response from front-end process within 5 minutes",
      "ranks_not_connected", "the server's process", {}),
+    ("torch.distributed.DistNetworkError: The client socket has timed out after 1800000ms while "
+     "trying to connect to (10.0.0.7, 43115).", "ranks_not_connected", "VLLM_HOST_IP", {}),
+    ("RuntimeError: [/pytorch/third_party/gloo/gloo/transport/tcp/unbound_buffer.cc:133] Timed "
+     "out waiting 1800000ms for recv operation to complete", "ranks_not_connected",
+     "every rank", {}),
+    ("subprocess.TimeoutExpired: Command '['nvcc']' timed out after 60 seconds",
+     "failure_unexplained", "VLLM_LOGGING_LEVEL=DEBUG", {}),
+    ("KeyError: <PlatformEnum.XPU: 5>", "device_unsupported", "names for XPU", {}),
+    ("AssertionError: assert param_data.shape == loaded_weight.shape", "model_unsupported",
+     "as new as the checkpoint", {}),
     ("RuntimeError: The size of tensor a (4096) must match the size of tensor b (1024) at "
      "non-singleton dimension 0", "failure_unexplained", "VLLM_LOGGING_LEVEL=DEBUG", {}),
     ("ValueError: max_num_seqs (1024) exceeds available Mamba cache blocks (600). Each decode "

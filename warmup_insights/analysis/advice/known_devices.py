@@ -63,14 +63,19 @@ ROWS: tuple[KnownError, ...] = (
           Way("a newer device", "the capability needed is in the message"))),
         (r"fp8e4nv not supported in this architecture|float8\w{0,20} (?:is|are) not supported",
          "The device has no kernels for this kind of 8 bits",
-         (Way("--kv-cache-dtype auto, and weights that are not FP8",
-              "twice the KV cache; another checkpoint"),
+         (Way("weights that are not FP8 (AWQ, GPTQ, 16 bits), and --kv-cache-dtype auto where it "
+              "is set", "another checkpoint; twice the KV cache"),
           Way("--kv-cache-dtype fp8_e5m2, where only the cache is concerned", "accuracy",
               {"kv_cache_dtype": "fp8_e5m2"}))),
         (r"no kernel image is available|invalid device function|kernel image is invalid|is not compatible with the current PyTorch "
          r"installation|hipErrorNoBinaryForGpu",
          "The build has no kernels for this device",
          (_OTHER_BUILD,)),
+        (r"KeyError: <PlatformEnum\.(\w{1,20}): \d",
+         "No kernel of this build does what the quantisation needs on this platform",
+         (Way("another build of the model: 16 bits, or a quantisation that the documentation "
+              "names for {1}", "another checkpoint; check its quality and size"),
+          Way("a newer vLLM or plugin, where it has kernels for it", "another image"))),
         (r"Failed to find a kernel that can implement the (\w{1,40})",
          "No kernel of this build does what the quantisation needs on this device",
          (Way("what the lines under the error name for each kernel: a setting, or the "

@@ -407,7 +407,7 @@ ROWS: tuple[KnownError, ...] = (
               "requests with images or sound are refused"),
           Way("a checkpoint of the whole model", "another download"))),
         (r"KeyError: '(?:[\w.]{1,80}\.)?layers\.\d|no module or parameter named|not initialized from checkpoint|size mismatch for|"
-         r"Attempted to load weight|Tried to load weights of size",
+         r"Attempted to load weight|Tried to load weights of size|: assert .{0,100}loaded_weight\.(?:shape|size|numel)",
          "The checkpoint and the engine disagree about the weights",
          (Way("a vLLM as new as the checkpoint, or the revision of the checkpoint that this "
               "version was tested with", "another image or checkpoint"),)),

@@ -58,6 +58,7 @@ ROWS: tuple[KnownError, ...] = (
          (Way("read the worker's .err file in /tmp/ray/session_latest/logs of that node; its host "
               "memory (Ray kills at 95 %)", "the log does not hold the cause"),)),
         (r"clients joined|DistStoreError|Timed out (?:after|initializing)|connectFullMesh|"
+         r"client socket has timed out|"
          r"(?<!\[Errno 1[01][14]\] )Connection (?:refused|reset)|hostname of the client socket|"
          r"[Uu]nable to resolve|No route to host|TCPStore",
          "The ranks did not find one another",
@@ -69,6 +70,11 @@ ROWS: tuple[KnownError, ...] = (
           Way("NCCL_P2P_DISABLE=1 for one start, on one node, where no rank failed or is behind",
               "slower between the devices; where it helps, ACS or the IOMMU of the host (iommu=pt "
               "as an argument of the kernel) keeps them from one another's memory"))),
+        (r"gloo\S{1,80} Timed out waiting",
+         "A process waited over Gloo for another that did not come",
+         (Way("the log of every rank: the one that is behind, or that failed first, is the "
+              "cause", "the log does not hold it unless all ranks are in it"),
+          _HOST_INTERFACE)),
         (r"SymmetricMemory\w{0,40}::rendezvous|symm_mem.{0,80}rendezvous",
          "The devices cannot share the memory that symmetric all-reduces use",
          (Way.that_sets("slower all-reduces of some sizes", VLLM_ALLREDUCE_USE_SYMM_MEM="0"),)),

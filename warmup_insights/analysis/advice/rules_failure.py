@@ -224,7 +224,11 @@ def failure_unexplained(facts: RunFacts, found: Failed) -> Iterator[Finding]:
             "a formatter that writes the exception (exc_info) with the line, or stderr"
         )
         price = announces
-    first = [*_first_generation(facts), *_without_artefacts(facts)]
+    first = [
+        *_first_generation(facts),
+        *_without_artefacts(facts),
+        *_of_other_weights(facts, found),
+    ]
     yield finding_of(
         f"The engine failed{where}{found.where}: {shown_message(found)}.",
         numbers_at(facts, found),
@@ -241,6 +245,30 @@ def _effect_of(first: list[Way]) -> str:
     """What comes of the first way: of another one than reading on, a start without it."""
     read_on = "shows which call failed, and with what"
     return "the start gets past this error, if that is its cause" if first else read_on
+
+
+_SHAPES = re.compile(
+    r"size of tensor a \(|expanded size of the tensor|shape mismatch: value tensor|"
+    r"start \(\d{1,12}\) \+ length|shape '\[[\d, -]{1,80}\]' is invalid"
+)
+"""What torch states where a tensor is copied into one of another shape."""
+
+
+def _of_other_weights(facts: RunFacts, found: Failed) -> Iterator[Way]:
+    """A weight of the checkpoint has another shape than its parameter, as it was loaded."""
+    is_loading = (found.phase or "").startswith("load")
+    if not is_loading or not _SHAPES.search(found.message):
+        return
+    if facts.summary.config.get("enable_expert_parallel") is True:
+        yield Way(
+            "--enable-expert-parallel left out for one start",
+            "each rank holds a part of every expert; shows whether experts are cut wrongly",
+        )
+    yield Way(
+        "a vLLM (or plugin) as new as the checkpoint, or the revision of the checkpoint that "
+        "this version was tested with",
+        "another image or checkpoint; the frames name the weight's layer and its quantisation",
+    )
 
 
 def _without_artefacts(facts: RunFacts) -> Iterator[Way]:
@@ -395,6 +423,8 @@ def ended_while_connecting(facts: RunFacts) -> Iterator[Finding]:
     stage, ranks = summary.progress.stage.replace(" ", "_"), num_ranks(facts)
     is_known = summary.engine.version is not None and "max_model_len" in summary.config
     if not _is_open_end(summary) or ranks < 2 or not stage.startswith(_CONNECTING):
+        return
+    if any(note.topic == "ray_wait" for note in summary.notes):
         return
     if seconds is None or not is_known or facts.figure("weights_bytes") is not None:
         return
