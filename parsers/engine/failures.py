@@ -338,9 +338,13 @@ class Failures:
         return [stamped(Note(topic="error", text=mask_text(text)), cause.origin)]
 
     def went_on(self) -> None:
-        """The start-up went on: what other programs printed did not stop it."""
+        """The start-up went on: what other programs printed did not stop it. A worker goes
+        on for a while behind the end of its core, which vLLM states."""
         if self._causes and self._heading is None:
-            self._causes = [cause for cause in self._causes if not cause.is_bare]
+            self._causes = [
+                cause for cause in self._causes
+                if not cause.is_bare or _START_FAILED.search(cause.message)
+            ]  # fmt: skip
 
     def close(self) -> list[Event]:
         """The failure of the start-up or of the serving engine, if there is one."""

@@ -10,7 +10,7 @@ import re
 from functools import partial
 
 from parsers.base import LineRule, Made, Sample
-from parsers.engine.convert import ints_of
+from parsers.engine.convert import ints_of, model_of
 from parsers.engine.evidence import ENGINE_CONFIG
 from parsers.engine.signals import FailureLine, OmittedBucket
 from parsers.rules.gaudi_stages import gaudi_rule
@@ -45,7 +45,7 @@ def _switch_started(match: re.Match[str]) -> list[Made]:
     (`core_patch.py`): it loads, divides the memory, makes buckets and warms up anew."""
     return [
         PhaseMarked(name="model_switch", edge="start"),
-        ConfigRecorded(model=match["model"]),
+        ConfigRecorded(model=model_of(match["model"])),
     ]
 
 
@@ -128,7 +128,7 @@ GAUDI_NOTE_RULES: tuple[LineRule, ...] = (
     gaudi_rule(
         "model_switch_started",
         "[gaudi_reconfigure] start",
-        r"\[gaudi_reconfigure\] start: target_model=(?P<model>\S{1,300})",
+        r"\[gaudi_reconfigure\] start: target_model=(?P<model>[\w./:@+-]{1,300})(?:\s|$)",
         Sample(
             "INFO 08-21 07:43:17 [core_patch.py:255] [gaudi_reconfigure] start: "
             "target_model=a/b",

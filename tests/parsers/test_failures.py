@@ -460,6 +460,15 @@ def test_what_follows_the_end_of_another_process_is_no_cause(codes, kind):
     (failure,) = of(Failure, events(START + CORE_KILLED.replace("{}", codes)))
     assert failure.message.endswith(f"Failed core proc(s): {codes}")
     assert failure.failure == kind
+    # The worker of a core that was killed goes on until it needs the core.
+    bare = CORE_KILLED.replace("(APIServer pid=1) ", "").replace("{}", codes)
+    first, rest = bare.split("\n", 1)
+    worker = (
+        "(Worker pid=9) INFO 07-16 10:00:06 [x.py:68] Starting to load model a/b...\n"
+    )
+    (failure,) = of(Failure, events(f"{START}{first}\n{worker}{rest}"))
+    assert failure.message.endswith(f"Failed core proc(s): {codes}")
+    assert failure.failure == kind
 
 
 def test_a_core_that_ends_while_serving_is_told_by_what_noticed_it():

@@ -45,6 +45,7 @@ BESIDE_S = 60.0
 DIFFERENT = {
     "run_id", "label", "source", "synthetic", "notes", "guessed",
     "time.started_at", "time.ready_at", "time.wall_s", "time.phases", "time.unlogged_s",
+    "time.is_excerpt",
     "sampler.steps", "defrag.steps", "sampler.configurations",
     "config.device_config", "progress", "lines", "serving", "memory.readings", "memory.parts",
     "time.ranks", "time.gaps", "time.residual_s", "memory.block_bytes_range",

@@ -296,6 +296,8 @@ class Timeline:
         if isinstance(event, PhaseMarked):
             is_import = event.name == "import"
             self._saw_beginning |= is_first and event.name in _FIRST_STAGES
+            # It states the model alone: the other settings are those of the server.
+            self._has_settings |= event.name == "model_switch"
         elif isinstance(event, ConfigRecorded):
             has_version, has_model = event.version is not None, event.model is not None
             is_import = not (has_version or has_model or event.settings)
