@@ -31,8 +31,8 @@ def exponential_range(
     equal after rounding count once, but in the early scheme the second takes the nearest
     free multiple. A `smallest` of 0 (or 1, by the rules of the version) is one more value, and the
     spacing starts at `step` then. The largest value of the rounded ones is lowered to
-    `largest` where the rules do so. With contiguous PA the last value is `largest`
-    without rounding, which can leave `largest` twice; the buckets hold it once.
+    `largest` where the rules do so; with contiguous PA the last value is `largest`
+    without rounding. Both can leave `largest` twice; the buckets hold it once.
     `half_linear` spaces only the first half that way, up to `largest / limit`, the rest
     evenly. Rules are those of the newest release where none are given.
     Source: `exponential.py`, `warmup_range_with_limit`, of vllm-gaudi.
