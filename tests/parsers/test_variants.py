@@ -146,6 +146,8 @@ SELECTED = ("INFO", "took|finished|[Ww]armup", "emory|KV cache", "[Ww]armup|ucke
 EARLY = ("import", "configure", "start_engine", "start_workers", "init_worker",
          "distributed_init")  # fmt: skip
 """Stages that end with a line that selecting may leave out."""
+CLOCKS_S = 12
+"""The last line of a stage may be gone, and lines of processes are out of order."""
 
 
 def early_s(summary: RunSummary) -> float:
@@ -168,5 +170,5 @@ def test_selected_lines_state_no_other_engine_and_no_longer_stages(pattern: str)
         if other.device.kind not in (None, one.device.kind):
             assert "device.kind" in other.guessed, path.name
         if one.time.wall_s is not None and other.time.wall_s is not None:
-            assert other.time.wall_s <= one.time.wall_s + 2, path.name
-            assert early_s(other) <= early_s(one) * 1.1 + 12, path.name
+            assert other.time.wall_s <= one.time.wall_s * 1.05 + CLOCKS_S, path.name
+            assert early_s(other) <= early_s(one) * 1.1 + CLOCKS_S, path.name
