@@ -169,6 +169,8 @@ def test_selected_lines_state_no_other_engine_and_no_longer_stages(pattern: str)
             continue  # it writes what another engine prints on another device
         if other.device.kind not in (None, one.device.kind):
             assert "device.kind" in other.guessed, path.name
-        if one.time.wall_s is not None and other.time.wall_s is not None:
+        if one.time.wall_s is None or other.time.wall_s is None:
+            continue
+        assert early_s(other) <= early_s(one) * 1.1 + CLOCKS_S, path.name
+        if other.status == "finished":  # else it is what the lines cover
             assert other.time.wall_s <= one.time.wall_s * 1.05 + CLOCKS_S, path.name
-            assert early_s(other) <= early_s(one) * 1.1 + CLOCKS_S, path.name
