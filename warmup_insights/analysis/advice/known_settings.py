@@ -608,7 +608,7 @@ LAST: tuple[KnownError, ...] = rows(
     (r"\b[Ss]et (?:\w{1,12} ){0,4}?[`'\"]?(VLLM_(?!LOGGING|SKIP_WARMUP)\w{1,80}=[\w.]{1,40}\b)",
      "The engine asks for a variable",
      (Way("{1}, as the message asks for it", "what the message states"),)),
-    (rf"{_RAISED}.{{1,400}}?\b(?<!not )(?:[Uu]se|[Uu]sing|[Ss]et|[Ss]etting|[Pp]ass|[Ss]pecify|"
+    (rf"{_RAISED}.{{1,400}}?\b(?<!not )(?:[Uu]se|[Uu]sing|[Ss]et|[Ss]etting|[Pp]ass|Specify|specify|"
      r"[Ee]nable|[Aa]dd|[Ii]ncrease|for example:?) (?:the )?[`'\"]?(--[a-z][a-z\d-]{1,60}"
      r"(?:=[\w.]{0,40}\w)?)",
      "The engine asks for an option",
@@ -621,8 +621,9 @@ LAST: tuple[KnownError, ...] = rows(
      "The engine refuses a combination of settings",
      (Way("one of the two that the message names left out, or what it needs as well",
           "what it does; another version may know both"),)),
-    (rf"{_RAISED}[^:]{{0,80}}?(?:[Uu]nknown|[Uu]nsupported|[Ii]nvalid|[Uu]nrecognized)\b"
-     r".{1,200}?(?:[Ss]upported|[Vv]alid|[Aa]vailable|[Aa]llowed|currently only support)\b"
+    (rf"{_RAISED}[^:]{{0,80}}?(?:Unknown|unknown|Unsupported|unsupported|"
+     r"[Ii]nvalid|[Uu]nrecognized)\b.{1,200}?(?:Supported|supported|[Vv]alid|Available|available|"
+     r"[Aa]llowed|currently only support)\b"
      r"[\w ]{0,30}(?:are\b|is\b|:|=)",
      "The engine has no such value",
      (Way("one of those that the message lists, or a newer version that has it", "none"),)),
