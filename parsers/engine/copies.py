@@ -23,9 +23,9 @@ SHARE = 0.9
 class _Process:
     """What one process printed so far."""
 
-    message: str
-    time: float | None
-    is_copy: bool = False
+    message: str = ""
+    time: float | None = None
+    is_copy: bool = True
     """Whether its last record is a copy itself."""
     records: int = 0
     copies: int = 0
@@ -50,28 +50,33 @@ class Copies:
 
     def has(self, record: Record, time: float | None) -> bool:
         """Whether a record is the copy of the last one of its process."""
-        if record.stamp is None:
-            if record.file is None:
-                return False  # not of a logger
-            time = None
-        key, message = (record.source, record.process, record.pid), record.message
-        own = self._processes.get(key)
+        if record.stamp is None and record.file is None:
+            return False  # not of a logger
+        own, last = self._own(record), self._last
+        self._last = own
         if own is None:
-            if len(self._processes) < MAX_PROCESSES:
-                self._processes[key] = _Process(message, time, records=1)
             return False
+        time = None if record.stamp is None else time
         is_copy = (
-            own.message == message
+            own.message == record.message
             and not own.is_copy
             and own.has_copies
+            and (own.copies > 0 or own is last)
             and (time is None or own.time is None or abs(time - own.time) <= APART_S)
         )
-        own.message, own.time, own.is_copy = message, time, is_copy
+        own.message, own.time, own.is_copy = record.message, time, is_copy
         own.records += 1
         own.copies += is_copy
         return is_copy
 
     def are_of(self, record: Record) -> bool:
         """Whether the records of the process of this one stand twice."""
-        own = self._processes.get((record.source, record.process, record.pid))
+        own = self._own(record)
         return own is not None and own.copies > 0 and own.has_copies
+
+    def _own(self, record: Record) -> _Process | None:
+        key = record.source, record.process, record.pid
+        own = self._processes.get(key)
+        if own is None and len(self._processes) < MAX_PROCESSES:
+            own = self._processes[key] = _Process()
+        return own
