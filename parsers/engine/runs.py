@@ -76,7 +76,7 @@ _STARTUP = (
     GraphsCaptured, MemoryBudgetSet, MemoryMeasured, SamplerWarmup, WarmupStep, StepLine,
     ConfigLine, WarmupFinished,
 )  # fmt: skip
-_OF_CHILD = re.compile(r"EngineCore|VllmWorker|Worker(?:Proc|_|\b)")
+_CHILDREN = ("EngineCore", *WORKERS)
 LEAP_S = 6 * 3600.0
 """No step of a start-up takes longer; between such lines lies another start-up."""
 BACK_S = 3600.0
@@ -116,8 +116,8 @@ def begins_inside(matched: Matched) -> bool:
     multiproc_executor.py`): where it is the first of a log, the head is missing."""
     record = matched.record
     is_child = record.pid is not None and record.actor is None
-    name = record.process or ""
-    return is_child and _OF_CHILD.match(name) is not None and not matched.rule.starts
+    is_child = is_child and (record.process or "").startswith(_CHILDREN)
+    return is_child and not matched.rule.starts
 
 
 class OpenRun:
@@ -291,8 +291,8 @@ class OpenRun:
         failures, time, last = self.tracker.failures, matched.time, self.last_time
         is_end = failures.has_causes and not self._openings
         is_far = time is not None and last is not None and time - last > LEAP_S
-        has_all = (self.is_loading or self.has_cache) and not self.has_several
-        has_all = has_all and bool(self._openings)
+        is_late = (self.is_loading or self.has_cache) and not self.has_several
+        has_all = is_late and bool(self._openings)
         is_beyond = failures.is_ready or failures.is_over or is_end or has_all or is_far
         self.is_left_behind = is_beyond
         return is_beyond

@@ -249,13 +249,10 @@ class CachePlanner:
                 settings.max_num_batched_tokens,
                 self.summary.setting("max_num_batched_tokens"),
             ),
-            **{
-                name: value
-                for name, value in settings.limits.items()
-                if name == "max_num_seqs"
-            },
             **settings.environment,
         }
+        if settings.max_num_seqs is not None:
+            chosen["max_num_seqs"] = settings.max_num_seqs
         if self.is_hpu:
             chosen["VLLM_GRAPH_RESERVED_MEM"] = first_known(
                 settings.graph_reserved_mem, self.reserve

@@ -319,10 +319,8 @@ class RankTime:
 
         Ranks above 0 print neither the engine's start nor its cache.
         """
-        here, there = (
-            _ORDER.get(self.doing or self.done or "import"),
-            _ORDER.get(following),
-        )
+        here = _ORDER.get(self.doing or self.done or "import")
+        there = _ORDER.get(following)
         if here is None or there is None:
             return False
         shown = {*self.begun, *self.ended} - ({following} if is_end else set())
@@ -370,7 +368,7 @@ class RankTime:
                 yield span
             else:
                 name, start = f"{span.name}{OF_OTHER_RANK}", span.start
-                if span.name == PHASE_OF[GraphsCaptured]:
+                if span.name == CAPTURES:
                     start = max(start, main.captures_since(span))
                 yield Span(name, start, span.end, OTHER_RANK)
 
@@ -497,8 +495,8 @@ def take_failure(own: RankTime, event: Failure, time: float) -> None:
     """What fails in a stage without a first line of its own was in it since the line
     before; the bars of a capture state how long it had run."""
     is_drawn = event.phase is not None and event.phase in (*PHASES, own.drawn)
-    if event.phase == "graph_capture" and "graph_capture" not in own.ended:
-        own.end("graph_capture", time, own.captured_s or None)
+    if event.phase == CAPTURES and CAPTURES not in own.ended:
+        own.end(CAPTURES, time, own.captured_s or None)
     elif event.phase in _AFTER_LOADING and own.doing is None and own.last is not None:
         own.end(event.phase, time, None)
     elif is_drawn and own.doing is None and own.last is not None:
