@@ -39,6 +39,9 @@ _FIXED = {
     "server.fileWatcherType": "none",
     "server.showEmailPrompt": "false",
     "browser.gatherUsageStats": "false",
+    # With it goes the offer, over every page, to install skills for the coding agent that
+    # was found on the machine; the address is printed by the command.
+    "logger.hideWelcomeMessage": "true",
     "client.toolbarMode": "minimal",
     "client.showErrorDetails": "none",
     "client.showErrorLinks": "false",

@@ -42,6 +42,7 @@ def test_it_listens_on_this_machine_only(started, tmp_path):
     assert "--server.address=127.0.0.1" in arguments
     assert "--server.enableXsrfProtection=true" in arguments
     assert "--browser.gatherUsageStats=false" in arguments
+    assert "--logger.hideWelcomeMessage=true" in arguments
     assert "--server.maxUploadSize=400" in arguments
     assert "--server.allowedHosts=127.0.0.1" in arguments
     assert read_settings(env) == read_settings(
