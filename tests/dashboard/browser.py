@@ -83,6 +83,9 @@ def settle(page: Any) -> None:
     page.wait_for_selector(IDLE, timeout=60_000)
 
 
+STYLED = """() => [...document.querySelectorAll('style')]
+  .some(style => style.textContent.includes('canvas:focus-visible'))"""
+"""A page draws its styles first; Streamlit's navigation is there before them."""
 PICTURES = "WARMUP_INSIGHTS_PICTURES"
 """The folder that the pictures of walks are written to; none are without it."""
 
@@ -126,6 +129,7 @@ class Visitor:
 
     def open(self, path: str):
         self.page.goto(self.address + path, wait_until="commit")
+        self.page.wait_for_function(STYLED, timeout=60_000)
         settle(self.page)
         return self.page
 
