@@ -104,7 +104,8 @@ def _every_rule() -> Dispatcher:
 def check_rule(rule: LineRule, rules: Sequence[LineRule] = ()) -> None:
     """Raise AssertionError unless the rule, and no other one, reads each of its samples.
 
-    The first of what it makes that has the fields that the sample expects has its values.
+    The first of what it makes that has the fields that the sample expects, and those that
+    the rule fixes, has their values.
     """
     if not rule.samples:
         raise AssertionError(f"{rule.name} has no sample")
@@ -114,11 +115,12 @@ def check_rule(rule: LineRule, rules: Sequence[LineRule] = ()) -> None:
             names = [one.name for one, _ in found]
             raise AssertionError(f"{names} read the sample of {rule.name}")
         made = found[0][1]
-        expected = dict(sample.expected or {})
+        expected = {**rule.fixed, **(sample.expected or {})}
         named = (one for one in made if all(hasattr(one, name) for name in expected))
         first = next(named, None)
         actual = {name: getattr(first, name, None) for name in expected}
-        if actual != expected or (sample.expected is None and made):
+        makes_nothing = sample.expected is None and not rule.fixed
+        if actual != expected or (makes_nothing and made):
             raise AssertionError(f"{rule.name} makes {made}, not {expected}")
 
 

@@ -23,7 +23,8 @@ _FACTORS = {
 }  # fmt: skip
 _PRINTED = {"GiB": GIB, "MiB": MIB, "KiB": KIB, "TiB": TIB}
 _SIZE = re.compile(
-    r"\s{0,4}(-?[0-9]{1,18}(?:\.[0-9]{1,18})?)\s{0,4}([kmgt]i?)?b?\s{0,4}", re.I
+    r"\s{0,4}(-?[0-9]{1,18}(?:\.[0-9]{1,18})?)\s{0,4}([kmgt]i?)?(?:b|bytes)?\s{0,4}",
+    re.I,
 )
 _DURATION = re.compile(
     r"\s{0,4}(-?[0-9]{1,12}(?:\.[0-9]{1,12})?)\s{0,4}"

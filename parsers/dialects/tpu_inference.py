@@ -19,7 +19,7 @@ from parsers.engine.signals import (
     ShapeBegun,
 )
 from parsers.rules.tpu_memory import MEMORY_RULES
-from parsers.rules.vllm_kernels import note_rule, stage_rule
+from parsers.rules.vllm_kernels import note_rule, phase_rule
 from warmup_insights.model.events import (
     BucketsGenerated,
     CompileFinished,
@@ -234,35 +234,30 @@ _RULES: tuple[LineRule, ...] = (
             ),
         ),
     ),
-    LineRule(
+    phase_rule(
         "tpu_precompile_started",
         "Precompile all the subgraphs",
         r"Precompile all the subgraphs",
-        PhaseMarked,
-        fixed={"name": "compile", "edge": "start"},
-        device="tpu",
-        samples=(
-            Sample(
-                "INFO 10-21 20:57:35 [compilation_manager.py:73] Precompile all the "
-                "subgraphs with possible input shapes.",
-                {"name": "compile", "edge": "start"},
-            ),
+        "compile",
+        "start",
+        Sample(
+            "INFO 10-21 20:57:35 [compilation_manager.py:73] Precompile all the "
+            "subgraphs with possible input shapes."
         ),
+        device="tpu",
     ),
-    LineRule(
+    phase_rule(
         "tpu_warmup_pass",
         "Warm-up call pass finished",
         r"Warm-up call pass finished in (?P<duration_s>[\d.]{1,16}) \[secs\]",
-        PhaseMarked,
-        fixed={"name": "model_warmup", "edge": "end"},
-        device="tpu",
-        samples=(
-            Sample(
-                "INFO 08-21 20:58:15 [compilation_manager.py:228] Warm-up call pass "
-                "finished in 4.50 [secs] over 12 tasks.",
-                {"name": "model_warmup", "duration_s": 4.5},
-            ),
+        "model_warmup",
+        "end",
+        Sample(
+            "INFO 08-21 20:58:15 [compilation_manager.py:228] Warm-up call pass "
+            "finished in 4.50 [secs] over 12 tasks.",
+            {"duration_s": 4.5},
         ),
+        device="tpu",
     ),
     LineRule(
         "tpu_stage_compiled",
@@ -281,7 +276,7 @@ _RULES: tuple[LineRule, ...] = (
             ),
         ),
     ),
-    stage_rule(
+    phase_rule(
         "tpu_encoder_profiled",
         "Encoder profiling finished",
         r"Multimodal Encoder profiling finished in (?:in )?(?P<duration_s>[\d.]{1,16}) "
@@ -291,7 +286,7 @@ _RULES: tuple[LineRule, ...] = (
         Sample(
             "INFO 09-11 20:57:35 [tpu_model_runner.py:1548] Multimodal Encoder profiling "
             "finished in 7.25 [secs].",
-            {"name": "encoder_profile", "edge": "end", "duration_s": 7.25},
+            {"duration_s": 7.25},
         ),
     ),
     note_rule(

@@ -8,29 +8,15 @@ from __future__ import annotations
 import re
 
 from parsers.base import Dialect, LineRule, Made, Sample
+from parsers.engine.serving import SERVE_ROWS
 from parsers.engine.signals import BenchEdge, BenchLine
 
 _METRIC = r"(?:Mean|Median|Std|P\d{1,2}(?:\.\d{1,3})?) (?:TTFT|TPOT|ITL|E2EL) \(ms\)"
-_ROWS = (
-    r"Successful requests|Failed requests|Maximum request concurrency|"
-    r"Request rate configured \(RPS\)|Benchmark duration \(s\)|Total input tokens|"
-    r"Total generated tokens|Request throughput \(req/s\)|Request goodput \(req/s\)|"
-    r"Output token throughput \(tok/s\)|Peak output token throughput \(tok/s\)|"
-    r"Peak concurrent requests|Total [tT]oken throughput \(tok/s\)|"
-    r"Acceptance rate \(%\)|Acceptance length|Drafts|Draft tokens|Accepted tokens|"
-    r"Position \d{1,3}"
-)
+_ROWS = "|".join([*map(re.escape, SERVE_ROWS), r"Position \d{1,3}"])
 
 
 def _row(match: re.Match[str]) -> Made:
     return BenchLine(match["key"], float(match["value"].replace(",", "")))
-
-
-def _edge(name: str | None) -> object:
-    def build(match: re.Match[str]) -> Made:
-        return BenchEdge(name)
-
-    return build
 
 
 def _table(match: re.Match[str]) -> Made:
@@ -42,8 +28,7 @@ def _bench_edge(
     rule: str, hint: str, pattern: str, name: str | None, line: str
 ) -> LineRule:
     return LineRule(
-        rule, hint, pattern, build=_edge(name),  # type: ignore[arg-type]
-        samples=(Sample(line, {"name": name}),),
+        rule, hint, pattern, BenchEdge, fixed={"name": name}, samples=(Sample(line),)
     )  # fmt: skip
 
 

@@ -14,14 +14,12 @@ from parsers.rules.hpu_buckets import BUCKET_RULES
 from parsers.rules.hpu_memory import MEMORY_RULES, SIZE
 from parsers.rules.hpu_misses import MISS_RULES
 from parsers.rules.hpu_warmup import WARMUP_RULES
-from parsers.rules.vllm_kernels import note_rule
+from parsers.rules.vllm_kernels import note_rule, phase_rule
 from warmup_insights.model.events import (
     CompileFinished,
     GraphBudgetSet,
     GraphsCaptured,
     GraphSkipped,
-    Note,
-    PhaseMarked,
     WarmupStep,
 )
 from warmup_insights.units import GIB, parse_bytes
@@ -33,17 +31,6 @@ def _old_step(match: re.Match[str]) -> Made:
         # The total of this version counts both phases together: no phase's total.
         index=int(match["index"]), total=None,
         bucket=(int(match["batch_size"]), int(match["seq_len"])), free_bytes=None,
-    )  # fmt: skip
-
-
-def _split_budget(match: re.Match[str]) -> Made:
-    def size(name: str) -> int | None:
-        return parse_bytes(match[name]) if match[name] else None
-
-    return GraphBudgetSet(
-        total_bytes=size("total"), free_bytes=size("free"),
-        prompt_bytes=size("prompt"), decode_bytes=size("decode"),
-        prompt_ratio=float(match["ratio"]) if match["ratio"] else None,
     )  # fmt: skip
 
 
@@ -66,22 +53,16 @@ def _old_skip(match: re.Match[str]) -> Made:
     )  # fmt: skip
 
 
-def _old_capture_end(match: re.Match[str]) -> Made:
-    return GraphsCaptured(
-        duration_s=float(match["seconds"]), memory_bytes=parse_bytes(match["took"])
-    )
-
-
 _RULES: tuple[LineRule, ...] = (
     LineRule(
         "fork_graph_budget",
         "of free device memory for HPUGraphs",
-        rf"Using (?P<total>{SIZE})/(?P<free>{SIZE}) of free device memory for HPUGraphs"
+        rf"Using (?P<total_bytes>{SIZE})/(?P<free_bytes>{SIZE}) of free device memory for HPUGraphs"
         # One release breaks its text in the source, inside the quotes.
-        rf"(?:,\s{{1,40}}(?P<prompt>{SIZE})\s{{1,60}}for prompt"
-        rf"(?: and (?P<decode>{SIZE})\s{{1,60}}for decode)?"
-        r"(?: \(VLLM_GRAPH_PROMPT_RATIO=(?P<ratio>[\d.]{1,12})\))?)?",
-        build=_split_budget,
+        rf"(?:,\s{{1,40}}(?P<prompt_bytes>{SIZE})\s{{1,60}}for prompt"
+        rf"(?: and (?P<decode_bytes>{SIZE})\s{{1,60}}for decode)?"
+        r"(?: \(VLLM_GRAPH_PROMPT_RATIO=(?P<prompt_ratio>[\d.]{1,12})\))?)?",
+        GraphBudgetSet,
         engine="vllm-fork",
         device="hpu",
         samples=(
@@ -157,9 +138,9 @@ _RULES: tuple[LineRule, ...] = (
     LineRule(
         "fork_capture_end_1_16",
         "Graph capturing finished in",
-        r"Graph capturing finished in (?P<seconds>[\d.]{1,12}) secs, allocated "
-        rf"(?P<took>{SIZE}) of device memory",
-        build=_old_capture_end,
+        r"Graph capturing finished in (?P<duration_s>[\d.]{1,12}) secs, allocated "
+        rf"(?P<memory_bytes>{SIZE}) of device memory",
+        GraphsCaptured,
         engine="vllm-fork",
         device="hpu",
         samples=(
@@ -171,22 +152,19 @@ _RULES: tuple[LineRule, ...] = (
             ),
         ),
     ),
-    LineRule(
+    phase_rule(
         "fork_capture_start_1_16",
         ("Capturing the model for HPUGraphs", "valid HPUGraphs"),
         r"Capturing the model for HPUGraphs\.|Starting capture \d{1,6} valid HPUGraphs\.",
-        PhaseMarked,
-        fixed={"name": "graph_capture", "edge": "start"},
+        "graph_capture",
+        "start",
+        Sample(
+            "INFO 05-08 10:00:00 habana_model_runner.py:900] Starting capture 48 "
+            "valid HPUGraphs. Skipping capture of 12/60 graphs due to "
+            "batch/context constraints."
+        ),
         engine="vllm-fork",
         device="hpu",
-        samples=(
-            Sample(
-                "INFO 05-08 10:00:00 habana_model_runner.py:900] Starting capture 48 "
-                "valid HPUGraphs. Skipping capture of 12/60 graphs due to "
-                "batch/context constraints.",
-                {"name": "graph_capture", "edge": "start"},
-            ),
-        ),
     ),
     LineRule(
         "fork_graph_skipped",
@@ -210,21 +188,15 @@ _RULES: tuple[LineRule, ...] = (
             ),
         ),
     ),
-    LineRule(
+    note_rule(
         "fork_prompt_graphs_skipped",
         "Skipping prompt graph warmup",
-        r"(?P<text>Skipping prompt graph warmup)",
-        Note,
-        fixed={"topic": "graphs_skipped"},
+        r"Skipping prompt graph warmup",
+        "graphs_skipped",
+        "INFO 06-19 07:41:34 habana_model_runner.py:966] Skipping prompt graph "
+        "warmup...",
         engine="vllm-fork",
         device="hpu",
-        samples=(
-            Sample(
-                "INFO 06-19 07:41:34 habana_model_runner.py:966] Skipping prompt graph "
-                "warmup...",
-                {"topic": "graphs_skipped"},
-            ),
-        ),
     ),
     LineRule(
         "fork_recompile",
@@ -238,8 +210,7 @@ _RULES: tuple[LineRule, ...] = (
             Sample(
                 "WARNING 05-08 10:00:00 hpu_model_runner.py:900] "
                 "VLLM_HPU_STEP_GRAPH_COMPILATION: [(1, 2)], is_prompt: True, "
-                "num_seqs: 1, max_context_len: 0, max_num_blocks 4",
-                {"what": "recipe"},
+                "num_seqs: 1, max_context_len: 0, max_num_blocks 4"
             ),
         ),
     ),
@@ -255,20 +226,13 @@ _RULES: tuple[LineRule, ...] = (
         values={"num_seqs": 4, "max_context_len": 17, "max_num_blocks": 9},
         device="hpu",
     ),
-    LineRule(
+    note_rule(
         "fork_file",
-        ("PT_COMPILE_ONLY_MODE",),
-        r"(?P<text>Cannot use PT_COMPILE_ONLY_MODE\..{0,200}|Using PT_COMPILE_ONLY_MODE\.)",
-        Note,
-        fixed={"topic": "compile_only_mode"},
+        "PT_COMPILE_ONLY_MODE",
+        r"Cannot use PT_COMPILE_ONLY_MODE\..{0,200}|Using PT_COMPILE_ONLY_MODE\.",
+        "compile_only_mode",
+        "DEBUG 05-08 10:00:00 hpu_model_runner.py:900] Using PT_COMPILE_ONLY_MODE.",
         device="hpu",
-        samples=(
-            Sample(
-                "DEBUG 05-08 10:00:00 hpu_model_runner.py:900] Using "
-                "PT_COMPILE_ONLY_MODE.",
-                {"topic": "compile_only_mode"},
-            ),
-        ),
     ),
 )
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 import re
 
 from parsers.base import Dialect, Made, Sample
-from parsers.engine.convert import ints_of, settings_of, text_of
+from parsers.engine.convert import ints_of, settings_of
 from parsers.engine.signals import (
     ConfigLine,
     ConfigSection,
@@ -18,7 +18,13 @@ from parsers.engine.signals import (
     ValidationMarked,
 )
 from parsers.rules.gaudi_notes import GAUDI_NOTE_RULES
-from parsers.rules.gaudi_stages import DEFRAG_RULES, SAMPLER_RULES, gaudi_rule
+from parsers.rules.gaudi_stages import (
+    DEFRAG_RULES,
+    SAMPLER_RULES,
+    gaudi_note,
+    gaudi_phase,
+    gaudi_rule,
+)
 from parsers.rules.hpu_buckets import BUCKET_RULES
 from parsers.rules.hpu_memory import MEMORY_RULES
 from parsers.rules.hpu_misses import MISS_RULES
@@ -29,8 +35,6 @@ from warmup_insights.model.events import (
     CompileFinished,
     ConfigRecorded,
     GraphSkipped,
-    Note,
-    PhaseMarked,
     WarmupStep,
 )
 
@@ -85,18 +89,6 @@ def _pooler_step(match: re.Match[str]) -> Made:
     )
 
 
-def _graph_skipped(match: re.Match[str]) -> Made:
-    return GraphSkipped(
-        phase="prompt", bucket=tuple(ints_of(match["shape"])),
-        reason=text_of(match["reason"]),
-    )  # fmt: skip
-
-
-def _recompiled(match: re.Match[str]) -> Made:
-    what, detail = text_of(match["what"]), text_of(match["detail"])
-    return CompileFinished(what=what, detail=detail)
-
-
 _OTHER = (
     gaudi_rule(
         "executed_shape",
@@ -145,31 +137,26 @@ _OTHER = (
         ),
         build=_multimodal_resolutions,
     ),
-    gaudi_rule(
+    gaudi_note(
         "multimodal_note",
         ("ultimodal warmup", "ulti-modal", "MultiModal bucket", "mamba-hybrid"),
-        r"(?P<text>Multimodal warmup will compile over .{1,200}|"
+        r"Multimodal warmup will compile over .{1,200}|"
         r"No multimodal warmup resolutions .{1,200}|"
-        r"MultiModal bucket config file .{1,200}|Capping non-GDN mamba-hybrid .{1,200})",
-        Sample(
-            "INFO 07-27 23:22:27 hpu_model_runner.py:5845] No multimodal warmup "
-            "resolutions for this native-resolution vision tower: x",
-            {"topic": "multimodal"},
-        ),
-        event=Note,
-        fixed={"topic": "multimodal"},
+        r"MultiModal bucket config file .{1,200}|Capping non-GDN mamba-hybrid .{1,200}",
+        "multimodal",
+        "INFO 07-27 23:22:27 hpu_model_runner.py:5845] No multimodal warmup "
+        "resolutions for this native-resolution vision tower: x",
     ),
-    gaudi_rule(
+    gaudi_phase(
         "pooler_started",
         "Starting pooler warmup",
         r"Starting pooler warmup with prompt buckets: ",
+        "pooler_warmup",
+        "start",
         Sample(
             "INFO 03-01 23:22:27 [hpu_model_runner.py:5845] Starting pooler warmup with "
-            "prompt buckets: [(1, 128, 0)]",
-            {"name": "pooler_warmup", "edge": "start"},
+            "prompt buckets: [(1, 128, 0)]"
         ),
-        event=PhaseMarked,
-        fixed={"name": "pooler_warmup", "edge": "start"},
     ),
     gaudi_rule(
         "pooler_step",
@@ -183,17 +170,16 @@ _OTHER = (
         ),
         build=_pooler_step,
     ),
-    gaudi_rule(
+    gaudi_phase(
         "pooler_completed",
         "Pooler warmup completed",
         r"Pooler warmup completed successfully",
+        "pooler_warmup",
+        "end",
         Sample(
             "INFO 03-01 23:22:27 [hpu_model_runner.py:5845] Pooler warmup completed "
-            "successfully",
-            {"name": "pooler_warmup", "edge": "end"},
+            "successfully"
         ),
-        event=PhaseMarked,
-        fixed={"name": "pooler_warmup", "edge": "end"},
     ),
     gaudi_rule(
         "validation_started",
@@ -201,8 +187,7 @@ _OTHER = (
         r"Running validation warmup|Validation warmup: \d{1,6} ",
         Sample(
             "INFO 05-01 23:22:27 [hpu_model_runner.py:5845] Running validation warmup to "
-            "trigger guard specializations...",
-            {"running": True},
+            "trigger guard specializations..."
         ),
         event=ValidationMarked,
         fixed={"running": True},
@@ -212,8 +197,7 @@ _OTHER = (
         "Validation warmup complete",
         r"Validation warmup complete\.",
         Sample(
-            "INFO 05-01 23:22:27 [hpu_model_runner.py:5845] Validation warmup complete.",
-            {"running": False},
+            "INFO 05-01 23:22:27 [hpu_model_runner.py:5845] Validation warmup complete."
         ),
         event=ValidationMarked,
         fixed={"running": False},
@@ -222,18 +206,18 @@ _OTHER = (
         "graph_skipped",
         "Skipping HPU graph capture",
         r"Skipping HPU graph capture for prompt with \[bs, query, num_blocks\] = "
-        r"\[(?P<shape>[\d, ]{5,40})\] due to (?P<reason>[^\n]{1,200}?)\.?$",
+        r"\[(?P<bucket>[\d, ]{5,40})\] due to (?P<reason>[^\n]{1,200}?)\.?$",
         Sample(
             "DEBUG 05-11 23:22:27 [hpu_model_runner.py:5845] Skipping HPU graph capture "
             "for prompt with [bs, query, num_blocks] = [1, 8192, 512] due to total token "
             "count 73728 exceeding the threshold of 65536.",
             {
-                "phase": "prompt",
                 "bucket": (1, 8192, 512),
                 "reason": "total token count 73728 exceeding the threshold of 65536",
             },
         ),
-        build=_graph_skipped,
+        event=GraphSkipped,
+        fixed={"phase": "prompt"},
     ),
     gaudi_rule(
         "recompile",
@@ -244,7 +228,7 @@ _OTHER = (
             "compilation detected: recipe_12 took 1.2",
             {"what": "HPUWorker.execute_model", "detail": "recipe_12 took 1.2"},
         ),
-        build=_recompiled,
+        event=CompileFinished,
     ),
     gaudi_rule(
         "runtime_section",

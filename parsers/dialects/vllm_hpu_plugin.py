@@ -96,8 +96,7 @@ _RULES: tuple[LineRule, ...] = (
         samples=(
             Sample(
                 "WARNING 06-05 10:00:00 [runtime.py:30] Following environment variables "
-                "are considered experimental: VLLM_X, VLLM_Y",
-                {"topic": "experimental"},
+                "are considered experimental: VLLM_X, VLLM_Y"
             ),
         ),
     ),

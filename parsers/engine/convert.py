@@ -82,6 +82,11 @@ def ints_of(text: str) -> list[int]:
     return [int(number) for number in _INT.findall(text)]
 
 
+def names_of(text: str) -> list[str]:
+    """The names between commas."""
+    return [name.strip() for name in text.split(",")]
+
+
 _SUFFIXES: tuple[tuple[str, str, Callable[[str], Any]], ...] = (
     ("_gib", "_bytes", gib),
     ("_mib", "_bytes", mib),
@@ -95,6 +100,7 @@ _BY_NAME: dict[str, Callable[[str], Any]] = {
     "shape": bucket_of,
     "fallback": bucket_of,
     "buckets": buckets_of,
+    "dimensions": names_of,
     "batch_sizes": ints_of,
     "thresholds": ints_of,
     "gpu_memory_utilization": float,
@@ -109,7 +115,8 @@ _BY_NAME: dict[str, Callable[[str], Any]] = {
 }
 _TEXT = frozenset(
     {"name", "stage", "message", "model", "version", "text", "reason", "what", "detail",
-     "engine", "part", "condition", "key", "value", "mode", "strategy", "path", "request"}
+     "engine", "part", "condition", "key", "value", "mode", "strategy", "path", "request",
+     "filesystem"}
 )  # fmt: skip
 
 

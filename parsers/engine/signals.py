@@ -207,9 +207,9 @@ class HbmSums(Signal, frozen=True, gc=False):
     """Memory of all devices of the process, in bytes."""
 
     total_bytes: int
-    usable_bytes: int | None
     used_bytes: int
     available_bytes: int
+    usable_bytes: int | None = None
 
 
 class CacheFactor(Signal, frozen=True, gc=False):

@@ -5,38 +5,26 @@ Source: vllm-ascend `worker/worker.py` and `worker/model_runner_v1.py`.
 
 from __future__ import annotations
 
-import re
-
-from parsers.base import LineRule, Made, Sample
-from parsers.rules.vllm_memory import on_startup
-from warmup_insights.model.events import MemoryBudgetSet, PhaseMarked
+from parsers.base import LineRule, Sample
+from parsers.rules.vllm_kernels import phase_rule
+from parsers.rules.vllm_memory import GRAPHS_TOOK, ON_STARTUP, SUGGESTED
+from warmup_insights.model.events import MemoryBudgetSet
 from warmup_insights.units import GIB
 
 _NUM = r"-?[\d.]{1,16}"
-
-
-def _available(match: re.Match[str]) -> Made:
-    return MemoryBudgetSet(
-        kv_cache_bytes=int(match["cache"]), total_bytes=int(match["total"])
-    )
 
 
 ASCEND_RULES: tuple[LineRule, ...] = (
     LineRule(
         "ascend_memory_on_startup",
         "GiB for NPU graph memory",
-        rf"Free memory on device \((?P<free>{_NUM})/(?P<total>{_NUM}) GiB\) on startup\. "
-        rf"Desired GPU memory utilization is \((?P<util>{_NUM}), (?P<usable>{_NUM}) GiB\)\. "
-        rf"Actual usage: (?P<weights>{_NUM}) GiB for weights, "
-        rf"(?P<activation>{_NUM}) GiB for peak activation, "
-        rf"(?P<non_torch>{_NUM}) GiB for non-torch memory, "
-        rf"(?P<graph>{_NUM}) GiB for NPU graph memory\. "
-        r"Replace gpu_memory_utilization with "
-        r"`--kv-cache-memory=(?P<suggested>-?\d{1,18})`[^`]{0,60}"
-        r"`--kv-cache-memory=(?P<full>-?\d{1,18})`[^`]{0,60}?"
-        rf"\. Current KV cache memory: (?P<cache>{_NUM}) (?P<unit>GiB)",
+        rf"{ON_STARTUP}Actual usage: (?P<weights_gib>{_NUM}) GiB for weights, "
+        rf"(?P<activation_gib>{_NUM}) GiB for peak activation, "
+        rf"(?P<non_torch_gib>{_NUM}) GiB for non-torch memory, "
+        rf"{GRAPHS_TOOK} GiB for NPU graph memory\. "
+        rf"Replace gpu_memory_utilization with {SUGGESTED}"
+        rf"\. Current KV cache memory: (?P<kv_cache_gib>{_NUM}) GiB",
         MemoryBudgetSet,
-        build=on_startup,
         device="ascend",
         samples=(
             Sample(
@@ -68,8 +56,8 @@ ASCEND_RULES: tuple[LineRule, ...] = (
     LineRule(
         "ascend_kv_cache_budget",
         "Available memory: ",
-        r"Available memory: (?P<cache>\d{1,18}), total memory: (?P<total>\d{1,18})$",
-        build=_available,
+        r"Available memory: (?P<kv_cache_bytes>\d{1,18}), total memory: (?P<total_bytes>\d{1,18})$",
+        MemoryBudgetSet,
         device="ascend",
         samples=(
             Sample(
@@ -92,18 +80,16 @@ ASCEND_RULES: tuple[LineRule, ...] = (
             ),
         ),
     ),
-    LineRule(
+    phase_rule(
         "ascend_model_loaded",
         "Model runner load_model total time",
         r"Model runner load_model total time: (?P<duration_s>[\d.]{1,16}) seconds",
-        PhaseMarked,
-        fixed={"name": "load_model", "edge": "end"},
-        samples=(
-            Sample(
-                "(EngineCore pid=20) INFO 08-20 10:00:32 [model_runner_v1.py:3603] Model "
-                "runner load_model total time: 11.25 seconds",
-                {"name": "load_model", "edge": "end", "duration_s": 11.25},
-            ),
+        "load_model",
+        "end",
+        Sample(
+            "(EngineCore pid=20) INFO 08-20 10:00:32 [model_runner_v1.py:3603] Model "
+            "runner load_model total time: 11.25 seconds",
+            {"duration_s": 11.25},
         ),
     ),
 )

@@ -7,14 +7,13 @@ Source: vllm-gaudi `vllm_gaudi/extension/bucketing/`, `extension/utils.py`,
 from __future__ import annotations
 
 import re
-from functools import partial
 
 from parsers.base import LineRule, Made, Sample
-from parsers.engine.convert import ints_of, model_of
+from parsers.engine.convert import model_of
 from parsers.engine.evidence import ENGINE_CONFIG
 from parsers.engine.signals import FailureLine, OmittedBucket
+from parsers.rules.gaudi_stages import gaudi_note as _note
 from parsers.rules.gaudi_stages import gaudi_rule
-from parsers.rules.vllm_kernels import note_rule
 from warmup_insights.model.events import (
     BucketUsed,
     ConfigRecorded,
@@ -25,19 +24,6 @@ from warmup_insights.model.events import (
     ServerReady,
 )
 from warmup_insights.units import GIB
-
-_note = partial(note_rule, engine="vllm-gaudi", device="hpu")
-"""A line that only vllm-gaudi prints, kept with its text and figures."""
-
-
-def _omitted(match: re.Match[str]) -> Made:
-    bucket = tuple(ints_of(match["bucket"]))
-    return OmittedBucket(condition="not allowed by the configuration", bucket=bucket)
-
-
-def _padded(match: re.Match[str]) -> Made:
-    own, padded = int(match["own"]), int(match["padded"])
-    return BucketUsed(phase="multimodal", shape=(own,), bucket=(padded,))
 
 
 def _switch_started(match: re.Match[str]) -> list[Made]:
@@ -52,15 +38,6 @@ def _switch_started(match: re.Match[str]) -> list[Made]:
 def _switched(match: re.Match[str]) -> list[Made]:
     seconds = float(match["duration_s"])
     return [EngineInitialized(duration_s=seconds), ServerReady()]
-
-
-def _switch_failed(match: re.Match[str]) -> Made:
-    return FailureLine(match["text"])
-
-
-def _host_batch(match: re.Match[str]) -> Made:
-    taken = round(float(match["size"]) * GIB)
-    return MemoryMeasured(stage="host_batch", host_delta_bytes=taken)
 
 
 GAUDI_NOTE_RULES: tuple[LineRule, ...] = (
@@ -80,7 +57,8 @@ GAUDI_NOTE_RULES: tuple[LineRule, ...] = (
             "WARNING 08-21 07:43:17 [common.py:532]   (1, 8192, 500)",
             {"bucket": (1, 8192, 500)},
         ),
-        build=_omitted,
+        event=OmittedBucket,
+        fixed={"condition": "not allowed by the configuration"},
         files=("common.py",),
         levels=("WARNING",),
         startup_only=True,
@@ -116,14 +94,15 @@ GAUDI_NOTE_RULES: tuple[LineRule, ...] = (
     gaudi_rule(
         "vision_padded",
         "Padding current ",
-        r"Padding current (?:number pixel|image size) (?P<own>\d{1,12}) to "
-        r"(?P<padded>\d{1,12})",
+        r"Padding current (?:number pixel|image size) (?P<shape>\d{1,12}) to "
+        r"(?P<bucket>\d{1,12})",
         Sample(
             "INFO 08-21 07:43:17 [vision.py:223] Padding current number pixel 1500 to "
             "1600",
-            {"phase": "multimodal", "shape": (1500,), "bucket": (1600,)},
+            {"shape": (1500,), "bucket": (1600,)},
         ),
-        build=_padded,
+        event=BucketUsed,
+        fixed={"phase": "multimodal"},
     ),
     gaudi_rule(
         "model_switch_started",
@@ -151,13 +130,13 @@ GAUDI_NOTE_RULES: tuple[LineRule, ...] = (
     gaudi_rule(
         "model_switch_failed",
         "[gaudi_reconfigure] failed",
-        r"\[gaudi_reconfigure\] failed: (?P<text>.{1,2000})",
+        r"\[gaudi_reconfigure\] failed: (?P<message>.{1,2000})",
         Sample(
             "ERROR 08-21 07:43:17 [core_patch.py:374] [gaudi_reconfigure] failed: "
             "RuntimeError: no room",
             {"message": "RuntimeError: no room"},
         ),
-        build=_switch_failed,
+        event=FailureLine,
     ),
     gaudi_rule(
         "model_switch_blocks",
@@ -220,13 +199,14 @@ GAUDI_NOTE_RULES: tuple[LineRule, ...] = (
     gaudi_rule(
         "host_batch",
         "Allocating unified persistent batch",
-        r"Allocating unified persistent batch took (?P<size>[\d.]{1,12}) GB of host memory",
+        r"Allocating unified persistent batch took (?P<host_delta_gib>[\d.]{1,12}) GB of host memory",
         Sample(
             "INFO 12-01 07:43:17 [hpu_model_runner.py:6391] Allocating unified persistent "
             "batch took 1.5000 GB of host memory",
-            {"stage": "host_batch", "host_delta_bytes": round(1.5 * GIB)},
+            {"host_delta_bytes": round(1.5 * GIB)},
         ),
-        build=_host_batch,
+        event=MemoryMeasured,
+        fixed={"stage": "host_batch"},
     ),
     _note(
         "gaudi_note",

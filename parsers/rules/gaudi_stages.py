@@ -6,32 +6,17 @@ Source: vllm-gaudi `vllm_gaudi/v1/worker/hpu_model_runner.py`,
 
 from __future__ import annotations
 
-import re
+from functools import partial
 from typing import Any
 
-from parsers.base import LineRule, Made, Sample
+from parsers.base import LineRule, Sample
+from parsers.rules.vllm_kernels import note_rule, phase_rule
 from warmup_insights.model.events import (
     DefragRan,
     DefragWarmup,
-    Note,
-    PhaseMarked,
     SamplerConfig,
     SamplerWarmup,
 )
-
-
-def _defrag_ran(match: re.Match[str]) -> Made:
-    before, after, used, swapped, padded = match.groups()
-    return DefragRan(
-        max_id_before=int(before), max_id_after=int(after),
-        num_used=int(used) if used else None,
-        swapped=int(swapped) if swapped else None,
-        padded=int(padded) if padded else None,
-    )  # fmt: skip
-
-
-def _starting_sampler(match: re.Match[str]) -> Made:
-    return PhaseMarked(name="sampler_warmup", edge="start")
 
 
 def gaudi_rule(
@@ -47,6 +32,11 @@ def gaudi_rule(
     )
 
 
+gaudi_note = partial(note_rule, engine="vllm-gaudi", device="hpu")
+"""A line that only vllm-gaudi prints, kept with its text and figures."""
+gaudi_phase = partial(phase_rule, engine="vllm-gaudi", device="hpu")
+"""A line of only vllm-gaudi at which a phase begins or ends."""
+
 SAMPLER_RULES = (
     gaudi_rule(
         "sampler_started",
@@ -55,7 +45,7 @@ SAMPLER_RULES = (
         Sample(
             "INFO 09-22 16:39:42 [hpu_model_runner.py:3347] Warming up sampler with "
             "batch sizes: [0, 1, 138] and following configs:",
-            {"status": "started", "batch_sizes": [0, 1, 138]},
+            {"batch_sizes": [0, 1, 138]},
         ),
         event=SamplerWarmup,
         fixed={"status": "started"},
@@ -72,15 +62,15 @@ SAMPLER_RULES = (
         ),
         event=SamplerConfig,
     ),
-    gaudi_rule(
+    gaudi_phase(
         "sampler_running",
         "Starting sampler warmup",
         r"Starting sampler warmup\.\.\.",
+        "sampler_warmup",
+        "start",
         Sample(
-            "INFO 09-22 16:39:42 [hpu_model_runner.py:3350] Starting sampler warmup...",
-            {"name": "sampler_warmup", "edge": "start"},
+            "INFO 09-22 16:39:42 [hpu_model_runner.py:3350] Starting sampler warmup..."
         ),
-        build=_starting_sampler,
     ),
     gaudi_rule(
         "sampler_completed",
@@ -88,8 +78,7 @@ SAMPLER_RULES = (
         r"Sampler warmup completed successfully",
         Sample(
             "INFO 09-22 16:39:43 [hpu_model_runner.py:3411] Sampler warmup completed "
-            "successfully",
-            {"status": "completed"},
+            "successfully"
         ),
         event=SamplerWarmup,
         fixed={"status": "completed"},
@@ -104,7 +93,7 @@ DEFRAG_RULES = (
         Sample(
             "INFO 09-22 16:26:24 [hpu_model_runner.py:3428] Warming up defragmenter with "
             "thresholds: [8, 16, 32, 64, 128, 256, 512]",
-            {"status": "started", "thresholds": [8, 16, 32, 64, 128, 256, 512]},
+            {"thresholds": [8, 16, 32, 64, 128, 256, 512]},
         ),
         event=DefragWarmup,
         fixed={"status": "started"},
@@ -115,8 +104,7 @@ DEFRAG_RULES = (
         r"Defragmenter warmup completed successfully",
         Sample(
             "INFO 09-22 16:26:27 [hpu_model_runner.py:3452] Defragmenter warmup "
-            "completed successfully",
-            {"status": "completed"},
+            "completed successfully"
         ),
         event=DefragWarmup,
         fixed={"status": "completed"},
@@ -128,28 +116,25 @@ DEFRAG_RULES = (
         Sample(
             "WARNING hh:mm:ss hpu_model_runner.py:#### Skipping defragmenter warmup, "
             "insufficient blocks (1)",
-            {"status": "skipped", "reason": "insufficient blocks (1)"},
+            {"reason": "insufficient blocks (1)"},
         ),
         event=DefragWarmup,
         fixed={"status": "skipped"},
     ),
-    gaudi_rule(
+    gaudi_note(
         "defrag_blocks_unknown",
         "Failed to determine available blocks",
-        r"(?P<text>Failed to determine available blocks from KV cache.{0,80})",
-        Sample(
-            "WARNING 09-22 16:26:24 [hpu_model_runner.py:3428] Failed to determine "
-            "available blocks from KV cache, defaulting to 0",
-            {"topic": "defrag"},
-        ),
-        event=Note,
-        fixed={"topic": "defrag"},
+        r"Failed to determine available blocks from KV cache.{0,80}",
+        "defrag",
+        "WARNING 09-22 16:26:24 [hpu_model_runner.py:3428] Failed to determine "
+        "available blocks from KV cache, defaulting to 0",
     ),
     gaudi_rule(
         "defrag_ran",
         "max_id_used=",
-        r"(?:\[defrag\] )?(?:defragmentation done )?max_id_used=(?P<before>\d{1,12})->(?P<after>\d{1,12})"
-        r"(?: num_used=(?P<used>\d{1,12}))?"
+        r"(?:\[defrag\] )?(?:defragmentation done )?max_id_used="
+        r"(?P<max_id_before>\d{1,12})->(?P<max_id_after>\d{1,12})"
+        r"(?: num_used=(?P<num_used>\d{1,12}))?"
         r"(?: swapped=(?P<swapped>\d{1,9})/(?P<padded>\d{1,9}))?",
         Sample(
             "WARNING 11-20 07:34:25 [debug.py:18] [defrag] defragmentation done "
@@ -162,7 +147,7 @@ DEFRAG_RULES = (
                 "padded": 32,
             },
         ),
-        build=_defrag_ran,
+        event=DefragRan,
     ),
     gaudi_rule(
         "defrag_debug",

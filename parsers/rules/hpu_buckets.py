@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 
 from parsers.base import LineRule, Made, Sample
-from parsers.engine.convert import buckets_of, ints_of, phase_of, text_of
+from parsers.engine.convert import ints_of, names_of, phase_of, text_of
 from parsers.engine.signals import OmittedBucket
 from parsers.rules.vllm_kernels import note_rule
 from warmup_insights.model.events import (
@@ -24,7 +24,7 @@ _RANGE = re.compile(r"(\w{1,12}):\s?\[([\d,\s.-]{1,120})\]")
 
 
 def _ranges(match: re.Match[str]) -> Made:
-    names = [name.strip() for name in match["parameters"].split(",")]
+    names = names_of(match["parameters"])
     return BucketRangesConfigured(
         phase=phase_of(match["phase"]),
         ranges={
@@ -32,21 +32,6 @@ def _ranges(match: re.Match[str]) -> Made:
         },
         parameters=["max" if name == "max_warmup" else name for name in names],
     )
-
-
-def _generated(match: re.Match[str]) -> Made:
-    names = match["dimensions"]
-    return BucketsGenerated(
-        phase=phase_of(match["phase"]),
-        count=int(match["count"]),
-        buckets=buckets_of(match["buckets"]),
-        dimensions=[name.strip() for name in names.split(",")] if names else [],
-    )
-
-
-def _omitted_bucket(match: re.Match[str]) -> Made:
-    numbers = tuple(int(number) for number in match["shape"].split(","))
-    return OmittedBucket(condition=text_of(match["condition"]), bucket=numbers)
 
 
 def _bucketing_off(match: re.Match[str]) -> list[Made]:
@@ -117,7 +102,7 @@ BUCKET_RULES: tuple[LineRule, ...] = (
         "buckets",
         rf"Generated (?P<count>\d{{1,7}}) {PHASE} buckets"
         r"(?: \[(?P<dimensions>[\w, ]{2,60})\])?:\s{1,40}(?P<buckets>\[.*)",
-        build=_generated,
+        BucketsGenerated,
         device="hpu",
         samples=(
             Sample(
@@ -193,8 +178,8 @@ BUCKET_RULES: tuple[LineRule, ...] = (
         "bucket_omitted_condition",
         "'-> ",
         r"\s{0,8}\('(?:condition: )?(?P<condition>[^']{1,200})', '-> [^']{1,80}', "
-        r"(?P<shape>-?\d{1,12}(?:, -?\d{1,12}){1,4})\)",
-        build=_omitted_bucket,
+        r"(?P<bucket>-?\d{1,12}(?:, -?\d{1,12}){1,4})\)",
+        OmittedBucket,
         device="hpu",
         samples=(
             Sample(
@@ -230,31 +215,22 @@ BUCKET_RULES: tuple[LineRule, ...] = (
             ),
         ),
     ),
-    LineRule(
+    note_rule(
         "bucket_setting_overwritten",
         (
             "will be overwritten",
             " is higher than max_blocks",
         ),
-        r"(?P<text>Using Exponential Strategy - Your configuration .{1,200}|"
-        r"VLLM_\w{1,60}(?:=\d{1,12})? is (?:higher|lower) than .{1,300})",
-        Note,
-        fixed={"topic": "setting_ignored"},
+        r"Using Exponential Strategy - Your configuration .{1,200}|"
+        r"VLLM_\w{1,60}(?:=\d{1,12})? is (?:higher|lower) than .{1,300}",
+        "setting_ignored",
+        "WARNING 07-09 07:43:17 [exponential.py:30] Using Exponential Strategy - "
+        "Your configuration VLLM_DECODE_BS_BUCKET_MAX=64 will be overwritten!",
+        "INFO 08-21 07:43:17 [linear.py:73] VLLM_DECODE_BLOCK_BUCKET_MAX=4096 is "
+        "higher than max_blocks=128. Your configuration "
+        "VLLM_DECODE_BLOCK_BUCKET_MAX=4096 will be overwritten to "
+        "VLLM_DECODE_BLOCK_BUCKET_MAX=128",
         device="hpu",
-        samples=(
-            Sample(
-                "WARNING 07-09 07:43:17 [exponential.py:30] Using Exponential Strategy - "
-                "Your configuration VLLM_DECODE_BS_BUCKET_MAX=64 will be overwritten!",
-                {"topic": "setting_ignored"},
-            ),
-            Sample(
-                "INFO 08-21 07:43:17 [linear.py:73] VLLM_DECODE_BLOCK_BUCKET_MAX=4096 is "
-                "higher than max_blocks=128. Your configuration "
-                "VLLM_DECODE_BLOCK_BUCKET_MAX=4096 will be overwritten to "
-                "VLLM_DECODE_BLOCK_BUCKET_MAX=128",
-                {"topic": "setting_ignored"},
-            ),
-        ),
     ),
     LineRule(
         "bucket_strategy_overridden",
@@ -272,42 +248,30 @@ BUCKET_RULES: tuple[LineRule, ...] = (
             ),
         ),
     ),
-    LineRule(
+    note_rule(
         "bucket_setting_old_name",
         ("not set, using ", "VLLM_EXPONENTIAL_BUCKETING is deprecated"),
-        r"(?P<text>VLLM_\w{1,60} not set, using VLLM_\w{1,60} value .{1,200}|"
-        r"VLLM_EXPONENTIAL_BUCKETING is deprecated .{1,200})",
-        Note,
-        fixed={"topic": "setting_renamed"},
+        r"VLLM_\w{1,60} not set, using VLLM_\w{1,60} value .{1,200}|"
+        r"VLLM_EXPONENTIAL_BUCKETING is deprecated .{1,200}",
+        "setting_renamed",
+        "WARNING 02-04 23:09:47 [linear.py:120] VLLM_PROMPT_QUERY_BUCKET_MIN not "
+        "set, using VLLM_PROMPT_SEQ_BUCKET_MIN value (5120) instead. This "
+        "fallback behavior is deprecated and will be removed in v0.12.0.",
         device="hpu",
-        samples=(
-            Sample(
-                "WARNING 02-04 23:09:47 [linear.py:120] VLLM_PROMPT_QUERY_BUCKET_MIN not "
-                "set, using VLLM_PROMPT_SEQ_BUCKET_MIN value (5120) instead. This "
-                "fallback behavior is deprecated and will be removed in v0.12.0.",
-                {"topic": "setting_renamed"},
-            ),
-        ),
     ),
-    LineRule(
+    note_rule(
         "no_buckets",
         (
             "No buckets could be captured",
             "cannot be used with specified",
             "Please adjust the bucketing configuration",
         ),
-        r"(?P<text>(?:No buckets could be captured|The current bucketing configuration|"
-        r"Generated 0 \w{1,20} buckets).{1,400})",
-        Note,
-        fixed={"topic": "no_buckets"},
+        r"(?:No buckets could be captured|The current bucketing configuration|"
+        r"Generated 0 \w{1,20} buckets).{1,400}",
+        "no_buckets",
+        "WARNING 10-01 07:43:17 [linear.py:300] No buckets could be captured with "
+        "following config (min, step, max_warmup): bs:[1, 2, 4], seq:[1, 2, 4]",
         device="hpu",
-        samples=(
-            Sample(
-                "WARNING 10-01 07:43:17 [linear.py:300] No buckets could be captured with "
-                "following config (min, step, max_warmup): bs:[1, 2, 4], seq:[1, 2, 4]",
-                {"topic": "no_buckets"},
-            ),
-        ),
     ),
     note_rule(
         "merged_prefill",

@@ -16,7 +16,7 @@ from warmup_insights.model.events import (
     MemoryBudgetSet,
     MemoryMeasured,
 )
-from warmup_insights.units import GIB, MIB, parse_bytes
+from warmup_insights.units import GIB, MIB
 
 SIZE = r"-?[\d.]{1,20} ?[KMGT]?i?B"
 TOOK = (
@@ -48,8 +48,9 @@ _V0_STAGES = {
     "Wrapping in HPU Graph": "wrap_graphs",
     "init_cache_engine": "init_cache_engine",
 }
-_STAGE_WORDS = "|".join(
-    re.escape(word) for word in sorted(_STAGES, key=len, reverse=True)
+_STAGE_WORDS, _V0_WORDS = (
+    "|".join(map(re.escape, sorted(words, key=len, reverse=True)))
+    for words in (_STAGES, _V0_STAGES)
 )
 
 
@@ -80,31 +81,18 @@ def _measured_gb(match: re.Match[str]) -> Made:
     )
 
 
-def _budget(match: re.Match[str]) -> Made:
-    return MemoryBudgetSet(
-        free_bytes=parse_bytes(match["free"]),
-        usable_bytes=parse_bytes(match["usable"]),
-        gpu_memory_utilization=float(match["util"]),
-        graph_reserved_bytes=parse_bytes(match["graphs"]),
-        graph_reserved_fraction=float(match["fraction"]),
-        kv_cache_bytes=parse_bytes(match["cache"]),
-        padding_bytes=parse_bytes(match["dummy"]) if "dummy" in match.re.groupindex else None,
-    )  # fmt: skip
-
-
 _HPU_BUDGET = (
-    rf"Free device memory: (?P<free>{SIZE}), (?P<usable>{SIZE}) usable "
-    r"\(gpu_memory_utilization=(?P<util>[\d.]{1,12})\), "
-    rf"(?P<graphs>{SIZE}) reserved for HPUGraphs "
-    r"\(VLLM_GRAPH_RESERVED_MEM=(?P<fraction>[\d.]{1,12})\), "
+    rf"Free device memory: (?P<free_bytes>{SIZE}), (?P<usable_bytes>{SIZE}) usable "
+    r"\(gpu_memory_utilization=(?P<gpu_memory_utilization>[\d.]{1,12})\), "
+    rf"(?P<graph_reserved_bytes>{SIZE}) reserved for HPUGraphs "
+    r"\(VLLM_GRAPH_RESERVED_MEM=(?P<graph_reserved_fraction>[\d.]{1,12})\), "
 )
 
 MEMORY_RULES: tuple[LineRule, ...] = (
     LineRule(
         "hpu_memory_took_v0",
         ("of device memory", "Loading model weights took", "init_cache_engine took"),
-        r"(?P<words>Pre-loading model weights|Loading model weights|Wrapping in HPU Graph"
-        r"|init_cache_engine)(?: on [\w:]{1,20})? took(?: in total)? " + TOOK,
+        rf"(?P<words>{_V0_WORDS})(?: on [\w:]{{1,20}})? took(?: in total)? {TOOK}",
         build=_measured,
         engine="vllm-fork",
         device="hpu",
@@ -184,8 +172,8 @@ MEMORY_RULES: tuple[LineRule, ...] = (
     LineRule(
         "hpu_memory_budget",
         "Free device memory: ",
-        _HPU_BUDGET + rf"(?P<cache>{SIZE}) reserved for KV cache\s*$",
-        build=_budget,
+        _HPU_BUDGET + rf"(?P<kv_cache_bytes>{SIZE}) reserved for KV cache\s*$",
+        MemoryBudgetSet,
         engine="vllm-fork",
         device="hpu",
         samples=(
@@ -208,9 +196,9 @@ MEMORY_RULES: tuple[LineRule, ...] = (
     LineRule(
         "hpu_memory_budget_dummy_block",
         "Free device memory: ",
-        _HPU_BUDGET + rf"(?P<dummy>{SIZE}) reserved for KV cache dummy block,? "
-        rf"(?P<cache>{SIZE}) reserved for usable KV cache",
-        build=_budget,
+        _HPU_BUDGET + rf"(?P<padding_bytes>{SIZE}) reserved for KV cache dummy block,? "
+        rf"(?P<kv_cache_bytes>{SIZE}) reserved for usable KV cache",
+        MemoryBudgetSet,
         device="hpu",
         samples=(
             Sample(

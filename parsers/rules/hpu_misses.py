@@ -59,7 +59,7 @@ MISS_RULES: tuple[LineRule, ...] = (
                 "WARNING 10-01 07:43:17 [hpu_model_runner.py:1013] Configuration: "
                 "(query, shared_blocks, unique_blocks) (8, 0, 4), (causal) was not "
                 "warmed-up!",
-                {"phase": "unified", "shape": (8, 0, 4)},
+                {"shape": (8, 0, 4)},
             ),
         ),
     ),
@@ -78,7 +78,7 @@ MISS_RULES: tuple[LineRule, ...] = (
             Sample(
                 "WARNING 10-01 07:43:17 [hpu_model_runner.py:2560] Configuration: "
                 "('c-u', 2048, 0, 290, 16) was not warmed-up!",
-                {"phase": "unified", "shape": (2048, 0, 290)},
+                {"shape": (2048, 0, 290)},
             ),
         ),
     ),

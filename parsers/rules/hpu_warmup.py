@@ -10,7 +10,7 @@ import re
 from functools import lru_cache
 
 from parsers.base import LineRule, Made, Sample
-from parsers.engine.convert import buckets_of, phase_of
+from parsers.engine.convert import phase_of
 from parsers.engine.signals import MixedPrompt, StepLine
 from parsers.rules.hpu_memory import SIZE
 from warmup_insights.model.events import (
@@ -88,17 +88,6 @@ def _multimodal_step(match: re.Match[str]) -> Made:
         total=int(match["total"]), bucket=bucket, free_bytes=_free(match["free"]),
         is_over=is_over,
     )  # fmt: skip
-
-
-def _summary(match: re.Match[str]) -> Made:
-    used, listed = match["used"], match["buckets"]
-    return CaptureSummary(
-        phase=phase_of(match["phase"]),
-        captured_reported=int(match["captured"]),
-        percent_reported=float(match["percent"]) if match["percent"] else None,
-        used_bytes=parse_bytes(used) if used else None,
-        buckets=buckets_of(listed) if listed else None,
-    )
 
 
 _STEP_HEAD = (
@@ -241,9 +230,9 @@ WARMUP_RULES: tuple[LineRule, ...] = (
         "capture_summary",
         "captured:",
         r"(?:Graph/)?(?P<phase>Prompt|Decode|Multimodal|prompt|decode) "
-        r"captured:(?P<captured>\d{1,7})(?: \((?P<percent>[\d.]{1,8})%\))?"
-        rf"(?: used_mem:(?P<used>{SIZE}))?(?: buckets:(?P<buckets>\[.*))?",
-        build=_summary,
+        r"captured:(?P<captured_reported>\d{1,7})(?: \((?P<percent_reported>[\d.]{1,8})%\))?"
+        rf"(?: used_mem:(?P<used_bytes>{SIZE}))?(?: buckets:(?P<buckets>\[.*))?",
+        CaptureSummary,
         device="hpu",
         samples=(
             Sample(
@@ -298,10 +287,7 @@ WARMUP_RULES: tuple[LineRule, ...] = (
         fixed={"skipped": True},
         device="hpu",
         samples=(
-            Sample(
-                "INFO 11-20 07:44:14 [hpu_model_runner.py:6142] Skipping warmup...",
-                {"skipped": True},
-            ),
+            Sample("INFO 11-20 07:44:14 [hpu_model_runner.py:6142] Skipping warmup..."),
         ),
     ),
 )

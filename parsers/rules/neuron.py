@@ -10,23 +10,23 @@ log without vLLM's prefix, most often as `INFO:Neuron:` and without a time; libn
 from __future__ import annotations
 
 from parsers.base import LineRule, Sample
-from parsers.rules.vllm_kernels import stage_rule
+from parsers.rules.vllm_kernels import phase_rule
 from warmup_insights.model.events import CompileFinished
 
 _OWN = r"(?:[A-Z]{4,8}:Neuron:|\[[^\]\n]{1,160}\] )?"
 _SECONDS = r"(?P<duration_s>[\d.]{1,24})(?: seconds|$)"
 
 
-def _compiled(rule: str, hint: str, pattern: str, what: str, line: str) -> LineRule:
+def _compiled(rule: str, words: str, what: str, line: str) -> LineRule:
     return LineRule(
-        rule, hint, f"{_OWN}{pattern} in {_SECONDS}", CompileFinished,
+        rule, words, f"{_OWN}{words} in {_SECONDS}", CompileFinished,
         fixed={"what": what, "from_cache": None}, device="neuron",
-        samples=(Sample(line, {"what": what, "duration_s": 12.25}),),
+        samples=(Sample(line, {"duration_s": 12.25}),),
     )  # fmt: skip
 
 
 NEURON_RULES: tuple[LineRule, ...] = (
-    stage_rule(
+    phase_rule(
         "neuron_compile_started",
         (
             " Recompiling...",
@@ -40,23 +40,19 @@ NEURON_RULES: tuple[LineRule, ...] = (
         "start",
         Sample(
             "WARNING 09-11 14:09:14 [neuronx_distributed.py:250] Failed to load the model "
-            "from /tmp/cache. Recompiling...",
-            {"name": "compile", "edge": "start"},
+            "from /tmp/cache. Recompiling..."
         ),
         Sample(
             "WARNING 06-11 14:09:14 [neuronx_distributed.py:186] Failed to load the model "
-            "from /tmp/cache, Recompiling...",
-            {"name": "compile", "edge": "start"},
+            "from /tmp/cache, Recompiling..."
         ),
         Sample(
             "INFO:Neuron:Generating HLOs for the following models: "
-            "['context_encoding_model', 'token_generation_model']",
-            {"name": "compile", "edge": "start"},
+            "['context_encoding_model', 'token_generation_model']"
         ),
     ),
     _compiled(
         "neuron_traced",
-        "Generated all HLOs",
         "Generated all HLOs",
         "trace",
         "INFO:Neuron:Generated all HLOs in 12.25 seconds",
@@ -64,18 +60,16 @@ NEURON_RULES: tuple[LineRule, ...] = (
     _compiled(
         "neuron_compiled_first",
         "Done compilation for the priority HLO",
-        "Done compilation for the priority HLO",
         "priority hlo",
         "INFO:Neuron:Done compilation for the priority HLO in 12.25 seconds",
     ),
     _compiled(
         "neuron_compiled",
         "Finished Compilation for all HLOs",
-        "Finished Compilation for all HLOs",
         "hlo",
         "INFO:Neuron:Finished Compilation for all HLOs in 12.25 seconds",
     ),
-    stage_rule(
+    phase_rule(
         "neuron_module_compiled",
         ("Compilation Successfully Completed for ", "Using a cached neff at "),
         r"Compilation Successfully Completed for \S{1,300}|Using a cached neff at \S{1,500}",
@@ -83,11 +77,10 @@ NEURON_RULES: tuple[LineRule, ...] = (
         "end",
         Sample(
             "2026-06-27 01:29:07.000841:  263  [INFO]: Compilation Successfully Completed "
-            "for model.MODULE_f5fa77216a0c6f33a515+ada15cd3.hlo_module.pb",
-            {"name": "compile", "edge": "end"},
+            "for model.MODULE_f5fa77216a0c6f33a515+ada15cd3.hlo_module.pb"
         ),
     ),
-    stage_rule(
+    phase_rule(
         "neuron_built",
         ("Finished building model in", "Successfully compiled and saved the model in"),
         rf"{_OWN}Finished building model in {_SECONDS}|"
@@ -96,10 +89,10 @@ NEURON_RULES: tuple[LineRule, ...] = (
         "end",
         Sample(
             "INFO:Neuron:Finished building model in 205.5 seconds",
-            {"name": "compile", "edge": "end", "duration_s": 205.5},
+            {"duration_s": 205.5},
         ),
     ),
-    stage_rule(
+    phase_rule(
         "neuron_weights",
         "Finished weights loading in",
         rf"{_OWN}Finished weights loading in {_SECONDS}",
@@ -107,21 +100,18 @@ NEURON_RULES: tuple[LineRule, ...] = (
         "end",
         Sample(
             "INFO:Neuron:Finished weights loading in 31.5 seconds",
-            {"name": "load_weights", "edge": "end", "duration_s": 31.5},
+            {"duration_s": 31.5},
         ),
     ),
-    stage_rule(
+    phase_rule(
         "neuron_warmup_started",
         "Neuron:Warming up the model.",
         rf"{_OWN}Warming up the model\.\s*$",
         "model_warmup",
         "start",
-        Sample(
-            "INFO:Neuron:Warming up the model.",
-            {"name": "model_warmup", "edge": "start"},
-        ),
+        Sample("INFO:Neuron:Warming up the model."),
     ),
-    stage_rule(
+    phase_rule(
         "neuron_warmup_took",
         "Neuron:Warmup completed in",
         rf"{_OWN}Warmup completed in {_SECONDS}",
@@ -129,10 +119,10 @@ NEURON_RULES: tuple[LineRule, ...] = (
         "end",
         Sample(
             "INFO:Neuron:Warmup completed in 0.4088766574859619 seconds.",
-            {"name": "model_warmup", "edge": "end", "duration_s": 0.4088766574859619},
+            {"duration_s": 0.4088766574859619},
         ),
     ),
-    stage_rule(
+    phase_rule(
         "neuron_loaded",
         (
             "Successfully loaded precompiled model",
@@ -143,8 +133,7 @@ NEURON_RULES: tuple[LineRule, ...] = (
         "end",
         Sample(
             "INFO 09-11 14:13:21 [neuronx_distributed.py:244] Successfully loaded "
-            "precompiled model artifacts from /shared/model/cache",
-            {"name": "load_model", "edge": "end"},
+            "precompiled model artifacts from /shared/model/cache"
         ),
     ),
 )

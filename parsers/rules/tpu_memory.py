@@ -9,28 +9,17 @@ from __future__ import annotations
 import re
 
 from parsers.base import NO_LEVEL, LineRule, Made, Sample
-from parsers.engine.convert import text_of
 from parsers.engine.signals import DevicesSeen, FailureLine, HbmLoaded, HbmSums
-from parsers.rules.vllm_kernels import stage_rule
+from parsers.rules.vllm_kernels import note_rule, phase_rule
 from warmup_insights.model.events import (
     ConfigRecorded,
     KVCacheAllocated,
-    Note,
     PhaseMarked,
 )
 from warmup_insights.units import gib
 
 _NUM = r"[\d.]{1,16}"
 _HBM = rf"(?P<hbm>\((?P<used>{_NUM}), (?P<total>{_NUM})\)(?:, \({_NUM}, {_NUM}\)){{0,255}})"
-
-
-def _memory(match: re.Match[str]) -> Made:
-    """Sums over the devices of the mesh (`tpu_worker.py determine_available_memory`)."""
-    cap = match["cap"]
-    return HbmSums(
-        gib(match["limit"]), gib(cap) if cap else None, gib(match["used"]),
-        gib(match["avail"]),
-    )  # fmt: skip
 
 
 def _used(match: re.Match[str]) -> tuple[int, ...]:
@@ -53,21 +42,11 @@ def _model_made(match: re.Match[str]) -> list[Made]:
     ]
 
 
-def _allocation(match: re.Match[str]) -> Made:
-    return FailureLine(text_of(match[0]), "out_of_memory", is_detail=True)
-
-
 def _blocks(match: re.Match[str]) -> Made:
     """One number for each layer. Layers with a state instead of a cache may have fewer, one
     for each request (`_maybe_set_compact_mamba_num_blocks_override`)."""
     each = map(int, re.findall(r"(?<![a-z\d])\d{1,12}", match["blocks"]))
     return KVCacheAllocated(num_blocks=max(each))
-
-
-def _hbm(match: re.Match[str]) -> Made:
-    """Memory of the first device, used and in total."""
-    values = {"used_bytes": gib(match["used"]), "total_bytes": gib(match["total"])}
-    return Note(topic="kv_cache", text=text_of(match[0]), values=values)
 
 
 def _weights_file(match: re.Match[str]) -> list[Made]:
@@ -119,10 +98,12 @@ MEMORY_RULES: tuple[LineRule, ...] = (
     LineRule(
         "tpu_memory",
         "Memory statistics | ",
-        rf"Memory statistics \| total_hbm_limit_gb=(?P<limit>{_NUM})GiB \| "
-        rf"(?:total_hbm_limit_cap_gb=(?P<cap>{_NUM})GiB \| )?"
-        rf"total_hbm_used_gb=(?P<used>{_NUM})GiB \| total_hbm_avail_gb=(?P<avail>{_NUM})GiB",
-        build=_memory,
+        rf"Memory statistics \| total_hbm_limit_gb=(?P<total_gib>{_NUM})GiB \| "
+        rf"(?:total_hbm_limit_cap_gb=(?P<usable_gib>{_NUM})GiB \| )?"
+        rf"total_hbm_used_gb=(?P<used_gib>{_NUM})GiB \| "
+        rf"total_hbm_avail_gb=(?P<available_gib>{_NUM})GiB",
+        # Sums over the devices of the mesh (`tpu_worker.py determine_available_memory`).
+        HbmSums,
         device="tpu",
         engine="tpu-inference",
         samples=(
@@ -139,29 +120,27 @@ MEMORY_RULES: tuple[LineRule, ...] = (
             ),
         ),
     ),
-    LineRule(
+    # Memory of the first device.
+    note_rule(
         "tpu_kv_cache_renewed",
         ("kv-cache | ", "KV cache delete complete"),
         r"(?:Deleting kv-cache \| num_layers=\d{1,6} \| hbm_before|"
         r"KV cache delete complete \| hbm_after|Reinitializing kv-cache \| hbm_before)="
-        rf"\[\((?P<used>{_NUM}), (?P<total>{_NUM})\).{{0,2000}}",
-        build=_hbm,
+        rf"\[\((?P<used_gib>{_NUM}), (?P<total_gib>{_NUM})\).{{0,2000}}",
+        "kv_cache",
+        "INFO 08-21 20:57:35 [kv_cache_manager.py:1278] Deleting kv-cache | "
+        "num_layers=32 | hbm_before=[(21.5, 31.25), (21.5, 31.25)]Gb",
+        values={"used_bytes": gib(21.5), "total_bytes": gib(31.25)},
         device="tpu",
         engine="tpu-inference",
-        samples=(
-            Sample(
-                "INFO 08-21 20:57:35 [kv_cache_manager.py:1278] Deleting kv-cache | "
-                "num_layers=32 | hbm_before=[(21.5, 31.25), (21.5, 31.25)]Gb",
-                {"values": {"used_bytes": gib(21.5), "total_bytes": gib(31.25)}},
-            ),
-        ),
     ),
     LineRule(
         "tpu_allocation",
         "That was not possible. There are ",
         # XLA, of errors E0100 and E0101: the line before it has no sizes.
-        r"Error (?:loading program|allocating device buffer)(?P<text>.{1,600})",
-        build=_allocation,
+        r"(?P<message>Error (?:loading program|allocating device buffer).{1,600})",
+        FailureLine,
+        fixed={"kind": "out_of_memory", "is_detail": True},
         levels=("ERROR", NO_LEVEL),
         device="tpu",
         samples=(
@@ -169,19 +148,22 @@ MEMORY_RULES: tuple[LineRule, ...] = (
                 "ERROR 08-07 23:27:17 [core.py:1349] Error loading program 'jit_step': "
                 "Attempting to reserve 384.11M at the bottom of memory. That was not "
                 "possible. There are 346.77M free, 0B reserved, and 346.77M reservable.",
-                {"is_detail": True},
+                {
+                    "message": "Error loading program 'jit_step': Attempting to reserve "
+                    "384.11M at the bottom of memory. That was not possible. There are "
+                    "346.77M free, 0B reserved, and 346.77M reservable."
+                },
             ),
         ),
     ),
-    stage_rule(
+    phase_rule(
         "tpu_download",
         "Downloading weights from HF",
         r"Downloading weights from HF \S{1,200}$",
         "download",
         "start",
         Sample(
-            "INFO 10-21 20:56:15 [weight_utils.py:100] Downloading weights from HF o/m",
-            {"name": "download", "edge": "start"},
+            "INFO 10-21 20:56:15 [weight_utils.py:100] Downloading weights from HF o/m"
         ),
     ),
     LineRule(
@@ -201,26 +183,24 @@ MEMORY_RULES: tuple[LineRule, ...] = (
             ),
         ),
     ),
-    LineRule(
+    phase_rule(
         "tpu_weights_loaded",
         ("Total time to load model weights", "Loading dummy weights took"),
         r"(?:Total time to load model weights from storage to TPU: |"
         r"Loading dummy weights took )(?P<duration_s>[\d.]{1,16}) seconds",
-        PhaseMarked,
-        fixed={"name": "load_weights", "edge": "end"},
-        device="tpu",
-        samples=(
-            Sample(
-                "INFO 04-30 16:59:04 [vllm_model_wrapper.py:265] Total time to load model "
-                "weights from storage to TPU: 254.05 seconds.",
-                {"name": "load_weights", "edge": "end", "duration_s": 254.05},
-            ),
-            Sample(
-                "INFO 04-30 16:59:04 [weight_utils.py:1230] Loading dummy weights took "
-                "31.50 seconds.",
-                {"name": "load_weights", "edge": "end", "duration_s": 31.5},
-            ),
+        "load_weights",
+        "end",
+        Sample(
+            "INFO 04-30 16:59:04 [vllm_model_wrapper.py:265] Total time to load model "
+            "weights from storage to TPU: 254.05 seconds.",
+            {"duration_s": 254.05},
         ),
+        Sample(
+            "INFO 04-30 16:59:04 [weight_utils.py:1230] Loading dummy weights took "
+            "31.50 seconds.",
+            {"duration_s": 31.5},
+        ),
+        device="tpu",
     ),
     LineRule(
         "tpu_block_size",

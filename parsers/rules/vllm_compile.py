@@ -11,8 +11,8 @@ import re
 from parsers.base import LineRule, Made, Sample
 from parsers.engine.convert import text_of
 from parsers.engine.signals import ArtifactFrame, CacheFactor, RankNamed
-from parsers.rules.vllm_kernels import note_rule
-from parsers.rules.vllm_loading import SECONDS, marked
+from parsers.rules.vllm_kernels import note_rule, phase_rule
+from parsers.rules.vllm_loading import SECONDS
 from warmup_insights.model.events import (
     CompileFinished,
     Note,
@@ -86,7 +86,7 @@ COMPILE_RULES: tuple[LineRule, ...] = (
         Sample(
             "INFO 07-16 20:02:46 [backends.py:1155] Dynamo bytecode transform time: "
             "7.06 s",
-            {"what": "dynamo", "duration_s": 7.06},
+            {"duration_s": 7.06},
         ),
     ),
     _compile(
@@ -109,7 +109,7 @@ COMPILE_RULES: tuple[LineRule, ...] = (
         Sample(
             "INFO 08-01 20:03:18 [backends.py:393] Directly load the compiled graph(s) "
             "for dynamic shape from the cache, took 2.826 s",
-            {"from_cache": True, "duration_s": 2.826},
+            {"duration_s": 2.826},
         ),
         cached=True,
     ),
@@ -120,7 +120,7 @@ COMPILE_RULES: tuple[LineRule, ...] = (
         "total",
         Sample(
             "INFO 07-16 20:03:40 [monitor.py:53] torch.compile took 52.05 s in total",
-            {"what": "total", "duration_s": 52.05},
+            {"duration_s": 52.05},
         ),
     ),
     _compile(
@@ -131,12 +131,7 @@ COMPILE_RULES: tuple[LineRule, ...] = (
         Sample(
             "(Worker_TP0 pid=7) INFO 09-16 17:30:51 [decorators.py:326] [backbone] "
             "Directly load AOT compilation from path /c/rank_0_0/model",
-            {
-                "what": "aot",
-                "from_cache": True,
-                "part": "backbone",
-                "detail": "/c/rank_0_0/model",
-            },
+            {"part": "backbone", "detail": "/c/rank_0_0/model"},
         ),
         cached=True,
     ),
@@ -149,7 +144,7 @@ COMPILE_RULES: tuple[LineRule, ...] = (
         Sample(
             "INFO 09-16 17:30:51 [decorators.py:716] torch.compile and initial "
             "profiling/warmup run together took 60.50 s in total",
-            {"what": "total_with_profile_run", "duration_s": 60.5},
+            {"duration_s": 60.5},
         ),
     ),
     LineRule(
@@ -179,18 +174,15 @@ COMPILE_RULES: tuple[LineRule, ...] = (
             ),
         ),
     ),
-    LineRule(
+    phase_rule(
         "compile_saved",
         "saved AOT compiled function",
         rf"{TAG}saved AOT compiled function to (?P<path>\S{{1,300}})",
-        PhaseMarked,
-        fixed=marked("compile", "end"),
-        samples=(
-            Sample(
-                "INFO 07-16 20:03:40 [decorators.py:708] saved AOT compiled function to "
-                "/c",
-                {"name": "compile", "edge": "end", "path": "/c"},
-            ),
+        "compile",
+        "end",
+        Sample(
+            "INFO 07-16 20:03:40 [decorators.py:708] saved AOT compiled function to /c",
+            {"path": "/c"},
         ),
     ),
     LineRule(
@@ -319,8 +311,7 @@ COMPILE_RULES: tuple[LineRule, ...] = (
         samples=(
             Sample(
                 "INFO 07-16 20:03:10 [backends.py:378] Cache the graph of compile range "
-                "(1, 1) for later use",
-                {"topic": "compile"},
+                "(1, 1) for later use"
             ),
         ),
     ),

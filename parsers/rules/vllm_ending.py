@@ -9,11 +9,11 @@ import re
 
 from parsers.base import LineRule, Made, Sample
 from parsers.engine.signals import RoutesListed
+from parsers.rules.vllm_kernels import note_rule
 from parsers.rules.vllm_loading import SECONDS
 from warmup_insights.model.events import (
     SERVER_START,
     EngineInitialized,
-    Note,
     PhaseMarked,
     ServerReady,
 )
@@ -111,19 +111,13 @@ END_RULES: tuple[LineRule, ...] = (
             Sample("(APIServer pid=3) INFO:     Started server process [309263]"),
         ),
     ),
-    LineRule(
+    note_rule(
         "keep_alive",
         "shared memory broadcast block",
-        r"(?P<text>No available shared memory broadcast block found in \d{1,6} seconds?)",
-        Note,
-        fixed={"topic": "keep_alive"},
-        samples=(
-            Sample(
-                "(EngineCore pid=1) INFO 07-16 20:03:40 [shm_broadcast.py:705] No "
-                "available shared memory broadcast block found in 60 seconds. This "
-                "typically happens when some processes are hanging",
-                {"topic": "keep_alive"},
-            ),
-        ),
+        r"No available shared memory broadcast block found in \d{1,6} seconds?",
+        "keep_alive",
+        "(EngineCore pid=1) INFO 07-16 20:03:40 [shm_broadcast.py:705] No "
+        "available shared memory broadcast block found in 60 seconds. This "
+        "typically happens when some processes are hanging",
     ),
 )

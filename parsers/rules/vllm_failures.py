@@ -230,13 +230,9 @@ FAILURE_RULES: tuple[LineRule, ...] = (
         samples=(
             Sample(
                 "ERROR 05-01 01:52:15 [hermes_tool_parser.py:110] "
-                "json.decoder.JSONDecodeError: Unterminated string",
-                {"phase": IN_REQUEST},
+                "json.decoder.JSONDecodeError: Unterminated string"
             ),
-            Sample(
-                "ERROR 05-01 01:52:15 [serving_chat.py:664] ValueError: too long",
-                {"phase": IN_REQUEST},
-            ),
+            Sample("ERROR 05-01 01:52:15 [serving_chat.py:664] ValueError: too long"),
         ),
     ),
     LineRule(
@@ -397,8 +393,7 @@ FAILURE_RULES: tuple[LineRule, ...] = (
         fixed={"phase": SERVER_START},
         samples=(
             Sample(
-                '(APIServer pid=1)   File "/x/uvicorn/config.py", line 434, in load',
-                {"phase": "server_start"},
+                '(APIServer pid=1)   File "/x/uvicorn/config.py", line 434, in load'
             ),
         ),
     ),
@@ -413,8 +408,7 @@ FAILURE_RULES: tuple[LineRule, ...] = (
         samples=(
             Sample(
                 '  File "/usr/lib/python3.12/site-packages/vllm/env_override.py", line 5, in '
-                "<module>",
-                {"phase": ""},
+                "<module>"
             ),
         ),
         startup_only=True,

@@ -10,6 +10,7 @@ import re
 
 from parsers.base import LineRule, Made, Sample
 from parsers.engine.signals import BarUpdate, LazyCaptureFinished, LazyCaptureStarted
+from parsers.rules.vllm_kernels import note_rule, phase_rule
 from warmup_insights.model.events import (
     GraphMemoryEstimated,
     GraphsCaptured,
@@ -17,7 +18,7 @@ from warmup_insights.model.events import (
     Note,
     PhaseMarked,
 )
-from warmup_insights.units import GIB, MIB, gib, mib, parse_clock
+from warmup_insights.units import GIB, MIB, gib, parse_clock
 
 _NUM = r"-?[\d.]{1,16}"
 
@@ -43,12 +44,6 @@ def _item_seconds(match: re.Match[str]) -> tuple[float | None, float]:
     return 1.0 / drawn, DRAWN_ERROR / drawn**2
 
 
-def _pool(match: re.Match[str]) -> Made:
-    return GraphMemoryEstimated(
-        actual_bytes=gib(match["actual"]), estimated_bytes=gib(match["estimated"])
-    )
-
-
 def _estimated(match: re.Match[str]) -> list[Made]:
     return [
         GraphMemoryEstimated(estimated_bytes=gib(match["estimated"])),
@@ -67,10 +62,6 @@ def _reserved(match: re.Match[str]) -> list[Made]:
         MemoryBudgetSet(gpu_memory_utilization=float(used)),
         Note(topic="cuda_graphs", text=text[:300]),
     ]
-
-
-def _lazy_end(match: re.Match[str]) -> Made:
-    return LazyCaptureFinished(float(match["seconds"]), mib(match["took"]))
 
 
 DRAWN_ERROR = 0.005
@@ -196,8 +187,8 @@ GRAPH_RULES: tuple[LineRule, ...] = (
     LineRule(
         "lazy_capture_finished",
         "finished in ",
-        rf"\s{{4,60}}finished in (?P<seconds>{_NUM}) secs, took (?P<took>{_NUM}) MiB",
-        build=_lazy_end,
+        rf"\s{{4,60}}finished in (?P<duration_s>{_NUM}) secs, took (?P<memory_mib>{_NUM}) MiB",
+        LazyCaptureFinished,
         device="cuda",
         samples=(
             Sample(
@@ -224,9 +215,9 @@ GRAPH_RULES: tuple[LineRule, ...] = (
     LineRule(
         "graph_pool_memory",
         " graph pool memory: ",
-        rf"(?:CUDA|ACL) graph pool memory: (?P<actual>{_NUM}) GiB \(actual\), "
-        rf"(?P<estimated>{_NUM}) GiB \(estimated\)",
-        build=_pool,
+        rf"(?:CUDA|ACL) graph pool memory: (?P<actual_gib>{_NUM}) GiB \(actual\), "
+        rf"(?P<estimated_gib>{_NUM}) GiB \(estimated\)",
+        GraphMemoryEstimated,
         device="cuda",
         samples=(
             Sample(
@@ -240,7 +231,7 @@ GRAPH_RULES: tuple[LineRule, ...] = (
             ),
         ),
     ),
-    LineRule(
+    phase_rule(
         "graph_capture_started",
         (
             "Capturing cudagraphs for decoding",
@@ -249,47 +240,38 @@ GRAPH_RULES: tuple[LineRule, ...] = (
         ),
         r"Capturing cudagraphs for decoding|Capturing the model for CUDA graphs|"
         r"Capturing model for .{1,60}",
-        PhaseMarked,
-        fixed={"name": "graph_capture", "edge": "start"},
-        device="cuda",
-        samples=(
-            Sample(
-                "INFO 04-24 08:27:56 [model_runner.py:1456] Capturing cudagraphs for "
-                "decoding. This may lead to unexpected consequences",
-                {"name": "graph_capture", "edge": "start"},
-            ),
+        "graph_capture",
+        "start",
+        Sample(
+            "INFO 04-24 08:27:56 [model_runner.py:1456] Capturing cudagraphs for "
+            "decoding. This may lead to unexpected consequences"
         ),
+        device="cuda",
     ),
-    LineRule(
+    phase_rule(
         "graph_capture_registered",
         "cuda graph addresses",
-        r"Registering \d{1,9} cuda graph addresses",
-        PhaseMarked,
         # Printed when `custom_all_reduce.py capture()` is left.
-        fixed={"name": "graph_capture", "edge": "end"},
-        samples=(
-            Sample(
-                "(VllmWorker rank=0 pid=2) INFO 07-18 19:52:37 [custom_all_reduce.py:196] "
-                "Registering 4891 cuda graph addresses",
-                {"name": "graph_capture", "edge": "end"},
-            ),
+        r"Registering \d{1,9} cuda graph addresses",
+        "graph_capture",
+        "end",
+        Sample(
+            "(VllmWorker rank=0 pid=2) INFO 07-18 19:52:37 [custom_all_reduce.py:196] "
+            "Registering 4891 cuda graph addresses"
         ),
     ),
-    LineRule(
+    phase_rule(
         "graph_profile_started",
         "Profiling CUDA graph memory",
         r"Profiling CUDA graph memory: ",
-        PhaseMarked,
-        fixed={"name": "graph_memory_profile", "edge": "start"},
-        device="cuda",
-        samples=(
-            Sample(
-                "(Worker_TP0 pid=2) INFO 07-16 20:03:46 [gpu_model_runner.py:6595] "
-                "Profiling CUDA graph memory: PIECEWISE=51 (largest=512), FULL=35 "
-                "(largest=256)",
-                {"name": "graph_memory_profile", "edge": "start"},
-            ),
+        "graph_memory_profile",
+        "start",
+        Sample(
+            "(Worker_TP0 pid=2) INFO 07-16 20:03:46 [gpu_model_runner.py:6595] "
+            "Profiling CUDA graph memory: PIECEWISE=51 (largest=512), FULL=35 "
+            "(largest=256)"
         ),
+        device="cuda",
     ),
     LineRule(
         "graph_estimate_reserved",
@@ -334,7 +316,7 @@ GRAPH_RULES: tuple[LineRule, ...] = (
             ),
         ),
     ),
-    LineRule(
+    note_rule(
         "graph_mode",
         (
             "cudagraph_mode ",
@@ -345,27 +327,18 @@ GRAPH_RULES: tuple[LineRule, ...] = (
             "TORCH_COMPILE_DISABLE is set",
             "cudagraph_capture_sizes specified",
         ),
-        r"(?P<text>(?:Enforce eager set|TORCH_COMPILE_DISABLE is set|Cudagraph is disabled|"
+        r"(?:Enforce eager set|TORCH_COMPILE_DISABLE is set|Cudagraph is disabled|"
         r"Truncating max_cudagraph_capture_size|cudagraph_capture_sizes specified|"
         r"Cudagraph mode \w).{1,300}|"
-        r".{1,200}?[OS]\w{4,9} cudagraph_mode (?:from \w{1,40} )?to .{1,100})",
-        Note,
-        fixed={"topic": "cuda_graphs"},
-        samples=(
-            Sample(
-                "WARNING 06-03 05:44:02 [vllm.py:1957] Pooling models do not support full "
-                "cudagraphs. Overriding cudagraph_mode to PIECEWISE.",
-                {"topic": "cuda_graphs"},
-            ),
-            Sample(
-                "WARNING 09-16 05:44:02 [vllm.py:1772] Enforce eager set, disabling "
-                "torch.compile and CUDAGraphs. This is equivalent to setting "
-                "-cc.mode=none -cc.cudagraph_mode=none",
-                {"topic": "cuda_graphs"},
-            ),
-        ),
+        r".{1,200}?[OS]\w{4,9} cudagraph_mode (?:from \w{1,40} )?to .{1,100}",
+        "cuda_graphs",
+        "WARNING 06-03 05:44:02 [vllm.py:1957] Pooling models do not support full "
+        "cudagraphs. Overriding cudagraph_mode to PIECEWISE.",
+        "WARNING 09-16 05:44:02 [vllm.py:1772] Enforce eager set, disabling "
+        "torch.compile and CUDAGraphs. This is equivalent to setting "
+        "-cc.mode=none -cc.cudagraph_mode=none",
     ),
-    LineRule(
+    note_rule(
         "graph_note",
         (
             "cudagraph capture sizes",
@@ -374,17 +347,11 @@ GRAPH_RULES: tuple[LineRule, ...] = (
             "Skipping CUDA graph capture",
             "CUDA graph persistent memory",
         ),
-        r"(?P<text>Capping cudagraph capture sizes .{1,300}|CUDAGraphMode\.\w{1,40} is .{1,300}|"
-        r"Skipping CUDA graph capture.{0,200}|CUDA graph persistent memory.{1,200})",
-        Note,
-        fixed={"topic": "cuda_graphs"},
+        r"Capping cudagraph capture sizes .{1,300}|CUDAGraphMode\.\w{1,40} is .{1,300}|"
+        r"Skipping CUDA graph capture.{0,200}|CUDA graph persistent memory.{1,200}",
+        "cuda_graphs",
+        "WARNING 03-08 16:44:29 [compilation.py:1233] Capping cudagraph capture "
+        "sizes from max 512 to 352 to fit Mamba cache blocks",
         device="cuda",
-        samples=(
-            Sample(
-                "WARNING 03-08 16:44:29 [compilation.py:1233] Capping cudagraph capture "
-                "sizes from max 512 to 352 to fit Mamba cache blocks",
-                {"topic": "cuda_graphs"},
-            ),
-        ),
     ),
 )

@@ -29,18 +29,19 @@ def _runtime_compile(match: re.Match[str]) -> Made:
     )  # fmt: skip
 
 
-def stage_rule(
+def phase_rule(
     rule: str,
     hint: str | tuple[str, ...],
     pattern: str,
     name: str,
     edge: str,
     *samples: Sample,
+    **more: Any,
 ) -> LineRule:
-    """A rule for the beginning or the end of a stage of kernels."""
+    """A line at which a phase begins or ends; samples hold its figure, where it has one."""
     return LineRule(
         rule, hint, pattern, PhaseMarked, fixed={"name": name, "edge": edge},
-        samples=samples,
+        samples=samples, **more,
     )  # fmt: skip
 
 
@@ -49,14 +50,13 @@ def note_rule(
     hint: str | tuple[str, ...],
     pattern: str,
     topic: str,
-    line: str,
-    *,
+    *lines: str,
     values: dict[str, Any] | None = None,
     outcome: str | None = None,
     **more: Any,
 ) -> LineRule:
     """A line of which the text is kept, its figures (the named groups) and the
-    `outcome` that it states."""
+    `outcome` that it states. `values` are the figures of each of the sample `lines`."""
     stated = {} if outcome is None else {"outcome": outcome}
 
     def build(match: re.Match[str]) -> Made:
@@ -67,9 +67,8 @@ def note_rule(
         return Note(topic=topic, text=text, values={**figures, **stated})
 
     expected = {"topic": topic, "values": {**(values or {}), **stated}}
-    return LineRule(
-        rule, hint, pattern, build=build, samples=(Sample(line, expected),), **more
-    )
+    samples = tuple(Sample(line, expected) for line in lines)
+    return LineRule(rule, hint, pattern, build=build, samples=samples, **more)
 
 
 def _warmed(match: re.Match[str]) -> list[Made]:
@@ -92,21 +91,8 @@ def _built(match: re.Match[str]) -> list[Made]:
     return [Note(topic="kernel_build", text=text, values=values), ended]
 
 
-def _tuned(match: re.Match[str]) -> Made:
-    values = {
-        "new": int(match["new"]), "previous": int(match["previous"]),
-        "path": text_of(match["path"]),
-    }  # fmt: skip
-    return Note(topic="autotune", text=text_of(match["text"]), values=values)
-
-
-def _tuned_before(match: re.Match[str]) -> Made:
-    values = {"loaded": int(match["loaded"])}
-    return Note(topic="autotune", text=text_of(match["text"]), values=values)
-
-
 KERNEL_RULES: tuple[LineRule, ...] = (
-    stage_rule(
+    phase_rule(
         "kernel_warmup",
         (
             "Warming up ",
@@ -126,20 +112,17 @@ KERNEL_RULES: tuple[LineRule, ...] = (
         "start",
         Sample(
             "(Worker_TP3 pid=2) INFO 07-16 20:03:58 [kernel_warmup.py:65] Warming up "
-            "ll_bf16 router GEMM kernels.",
-            {"name": "kernel_warmup", "edge": "start"},
+            "ll_bf16 router GEMM kernels."
         ),
         Sample(
-            "INFO 09-16 20:03:58 [kernel_warmup.py:179] JIT kernel warmup starting.",
-            {"name": "kernel_warmup", "edge": "start"},
+            "INFO 09-16 20:03:58 [kernel_warmup.py:179] JIT kernel warmup starting."
         ),
         Sample(
             "INFO 09-23 20:03:58 [kernel_warmup.py:391] Running FlashInfer BF16-only "
-            "autotune with 8192 tokens.",
-            {"name": "kernel_warmup", "edge": "start"},
+            "autotune with 8192 tokens."
         ),
     ),
-    stage_rule(
+    phase_rule(
         "kernel_warmup_end",
         "Autotuning process ends",
         r".{0,120}?\[Autotuner\]: Autotuning process ends",
@@ -147,11 +130,10 @@ KERNEL_RULES: tuple[LineRule, ...] = (
         "end",
         Sample(
             "(Worker_TP3 pid=2) 2026-07-16 20:03:58,155 - INFO - autotuner.py:674 - "
-            "flashinfer.jit: [Autotuner]: Autotuning process ends",
-            {"name": "kernel_warmup", "edge": "end"},
+            "flashinfer.jit: [Autotuner]: Autotuning process ends"
         ),
     ),
-    LineRule(
+    phase_rule(
         "kernel_warmup_took",
         (
             "JIT kernel warmup finished",
@@ -165,30 +147,28 @@ KERNEL_RULES: tuple[LineRule, ...] = (
         r"[\w ]{0,60}TileLang warmup finished in|"
         r"ROCm segmented attention autotune ready: .{1,120}?elapsed=) ?"
         rf"{_SECONDS} ?s",
-        PhaseMarked,
-        fixed={"name": "kernel_warmup", "edge": "end"},
-        samples=(
-            Sample(
-                "INFO 09-16 20:04:02 [kernel_warmup.py:192] JIT kernel warmup finished "
-                "in 4.20s.",
-                {"name": "kernel_warmup", "edge": "end", "duration_s": 4.2},
-            ),
-            Sample(
-                "INFO 07-16 20:04:02 [cutedsl_warmup.py:113] CuTeDSL warmup compiled 12 "
-                "units in 3.50 s.",
-                {"duration_s": 3.5},
-            ),
-            Sample(
-                "INFO 07-16 20:04:02 [deepseek_v4_mhc_warmup.py:205] DeepSeek V4 mHC "
-                "TileLang warmup finished in 2.50 seconds.",
-                {"duration_s": 2.5},
-            ),
-            Sample(
-                "INFO 09-16 20:04:02 [rocm_segmented_attn_autotune_warmup.py:1168] ROCm "
-                "segmented attention autotune ready: tp_rank=0/8 local_tuned=1 tuned=8 "
-                "loaded=0 failed=0 elapsed=7.25s cache=/c",
-                {"duration_s": 7.25},
-            ),
+        "kernel_warmup",
+        "end",
+        Sample(
+            "INFO 09-16 20:04:02 [kernel_warmup.py:192] JIT kernel warmup finished "
+            "in 4.20s.",
+            {"duration_s": 4.2},
+        ),
+        Sample(
+            "INFO 07-16 20:04:02 [cutedsl_warmup.py:113] CuTeDSL warmup compiled 12 "
+            "units in 3.50 s.",
+            {"duration_s": 3.5},
+        ),
+        Sample(
+            "INFO 07-16 20:04:02 [deepseek_v4_mhc_warmup.py:205] DeepSeek V4 mHC "
+            "TileLang warmup finished in 2.50 seconds.",
+            {"duration_s": 2.5},
+        ),
+        Sample(
+            "INFO 09-16 20:04:02 [rocm_segmented_attn_autotune_warmup.py:1168] ROCm "
+            "segmented attention autotune ready: tp_rank=0/8 local_tuned=1 tuned=8 "
+            "loaded=0 failed=0 elapsed=7.25s cache=/c",
+            {"duration_s": 7.25},
         ),
     ),
     note_rule(
@@ -308,41 +288,25 @@ KERNEL_RULES: tuple[LineRule, ...] = (
         outcome="off",
         startup_only=True,
     ),
-    LineRule(
+    note_rule(
         "autotune_loaded",
         "[Autotuner]: Loaded",
-        r"(?P<text>.{0,120}?\[Autotuner\]: Loaded (?P<loaded>\d{1,9}) configs from "
-        r"(?P<path>\S{1,300}))",
-        build=_tuned_before,
+        r".{0,120}?\[Autotuner\]: Loaded (?P<loaded>\d{1,9}) configs from \S{1,300}",
+        "autotune",
+        "(EngineCore pid=2) 2026-08-01 21:22:02,163 - INFO - autotuner.py:1899 - "
+        "flashinfer.jit: [Autotuner]: Loaded 84 configs from /c/a.json",
+        values={"loaded": 84},
         startup_only=True,
-        samples=(
-            Sample(
-                "(EngineCore pid=2) 2026-08-01 21:22:02,163 - INFO - autotuner.py:1899 - "
-                "flashinfer.jit: [Autotuner]: Loaded 84 configs from /c/a.json",
-                {"topic": "autotune", "values": {"loaded": 84}},
-            ),
-        ),
     ),
-    LineRule(
+    note_rule(
         "autotune_saved",
         "[Autotuner]: Saved",
-        r"(?P<text>.{0,120}?\[Autotuner\]: Saved \d{1,9} configs to (?P<path>\S{1,300}) "
-        r"\((?P<new>\d{1,9}) new, (?P<previous>\d{1,9}) from previous config\))",
-        build=_tuned,
-        samples=(
-            Sample(
-                "2026-08-01 21:23:31,152 - INFO - autotuner.py:1808 - flashinfer.jit: "
-                "[Autotuner]: Saved 84 configs to /c/autotune_configs.json (84 new, 0 "
-                "from previous config)",
-                {
-                    "topic": "autotune",
-                    "values": {
-                        "new": 84,
-                        "previous": 0,
-                        "path": "/c/autotune_configs.json",
-                    },
-                },
-            ),
-        ),
+        r".{0,120}?\[Autotuner\]: Saved \d{1,9} configs to (?P<path>\S{1,300}) "
+        r"\((?P<new>\d{1,9}) new, (?P<previous>\d{1,9}) from previous config\)",
+        "autotune",
+        "2026-08-01 21:23:31,152 - INFO - autotuner.py:1808 - flashinfer.jit: "
+        "[Autotuner]: Saved 84 configs to /c/autotune_configs.json (84 new, 0 "
+        "from previous config)",
+        values={"new": 84, "previous": 0, "path": "/c/autotune_configs.json"},
     ),
 )

@@ -9,29 +9,16 @@ from __future__ import annotations
 import re
 
 from parsers.base import LineRule, Made, Sample
-from parsers.engine.convert import int_of
+from parsers.engine.convert import convert_groups
 from warmup_insights.model.events import ConfigRecorded, KVCacheAllocated, PhaseMarked
-
-
-def _kv_size(match: re.Match[str]) -> Made:
-    per, times = match["per"], match["times"]
-    return KVCacheAllocated(
-        num_tokens=int_of(match["tokens"]),
-        tokens_per_request=int_of(per) if per else None,
-        max_concurrency=float(times) if times else None,
-    )
 
 
 def _counted(match: re.Match[str]) -> list[Made]:
     """The profiling run is over, and nothing is allocated yet: executors print it at the
     start of `initialize_cache` (`executor/executor_base.py`, before 0.6.5 in each one)."""
-    host = match["num_host_blocks"]
     return [
         PhaseMarked(name="profile_run", edge="end"),
-        KVCacheAllocated(
-            num_blocks=int_of(match["num_blocks"]),
-            num_host_blocks=int_of(host) if host else None,
-        ),
+        KVCacheAllocated(**convert_groups(match.groupdict())),
     ]
 
 
@@ -48,10 +35,10 @@ KV_CACHE_RULES: tuple[LineRule, ...] = (
     LineRule(
         "kv_cache_size",
         "KV cache size: ",
-        r"(?:[A-Z]{2,8}(?: \+ host)? )?KV cache size: (?P<tokens>[\d,]{1,18}) tokens"
-        r"(?:, Maximum concurrency for (?P<per>[\d,]{1,16}) tokens per request: "
-        r"(?P<times>[\d.]{1,12})x)?",
-        build=_kv_size,
+        r"(?:[A-Z]{2,8}(?: \+ host)? )?KV cache size: (?P<num_tokens>[\d,]{1,18}) tokens"
+        r"(?:, Maximum concurrency for (?P<tokens_per_request>[\d,]{1,16}) tokens per request: "
+        r"(?P<max_concurrency>[\d.]{1,12})x)?",
+        KVCacheAllocated,
         samples=(
             Sample(
                 "INFO 09-06 20:23:33 [kv_cache_utils.py:2312] GPU KV cache size: 23,296 "

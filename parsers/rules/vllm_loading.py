@@ -10,13 +10,13 @@ import re
 from parsers.base import LineRule, Made, Sample
 from parsers.engine.convert import model_of, text_of
 from parsers.engine.signals import ModelNamed
-from parsers.rules.vllm_kernels import note_rule
+from parsers.rules.vllm_kernels import note_rule, phase_rule
 from warmup_insights.model.events import (
     MemoryMeasured,
     Note,
     PhaseMarked,
 )
-from warmup_insights.units import GIB, MIB, gib
+from warmup_insights.units import GIB
 
 _NUM = r"-?[\d.]{1,16}"
 SECONDS = r"(?P<duration_s>[\d.]{1,16})"
@@ -40,36 +40,6 @@ def _load_stage(match: re.Match[str]) -> Made:
     return PhaseMarked(name=names.get(name, name), edge="end", duration_s=seconds)
 
 
-def _weights_gb(match: re.Match[str]) -> Made:
-    seconds = match["seconds"]
-    scale = MIB if match["unit"] == "MiB" else GIB
-    return MemoryMeasured(
-        stage="weights",
-        delta_bytes=round(float(match["size"]) * scale),
-        duration_s=float(seconds) if seconds else None,
-    )
-
-
-def marked(name: str, edge: str) -> dict[str, str]:
-    """The fields of `PhaseMarked` that are the same in every line."""
-    return {"name": name, "edge": edge}
-
-
-def phase_rule(
-    rule: str,
-    hint: str | tuple[str, ...],
-    pattern: str,
-    name: str,
-    edge: str,
-    line: str,
-) -> LineRule:
-    """A line without a figure at which a phase begins or ends."""
-    return LineRule(
-        rule, hint, pattern, PhaseMarked, fixed=marked(name, edge),
-        samples=(Sample(line, {"name": name, "edge": edge}),),
-    )  # fmt: skip
-
-
 def _weight_cache(match: re.Match[str]) -> Made:
     """Whether the weights of a daemon were mapped, or why they were read from disk."""
     values: dict[str, str] = {"outcome": "mapped"}
@@ -79,15 +49,6 @@ def _weight_cache(match: re.Match[str]) -> Made:
             "reason": text_of(match["reason"] or "failed"),
         }
     return Note(topic="weight_cache", text=text_of(match[0]), values=values)
-
-
-def _checkpoint(match: re.Match[str]) -> Made:
-    values = {
-        "size_bytes": gib(match["size"]),
-        "available_bytes": gib(match["ram"]),
-        "filesystem": text_of(match["filesystem"]),
-    }
-    return Note(topic="checkpoint", text=text_of(match["text"]), values=values)
 
 
 def _ray_waits(match: re.Match[str]) -> list[Made]:
@@ -109,8 +70,10 @@ LOAD_RULES: tuple[LineRule, ...] = (
         r"Copying the following environment variables to workers",
         "init_worker",
         "start",
-        "INFO 05-09 02:42:34 [ray_distributed_executor.py:354] Copying the following "
-        "environment variables to workers: ['VLLM_USE_V1']",
+        Sample(
+            "INFO 05-09 02:42:34 [ray_distributed_executor.py:354] Copying the following "
+            "environment variables to workers: ['VLLM_USE_V1']"
+        ),
     ),
     phase_rule(
         "worker_made",
@@ -122,9 +85,11 @@ LOAD_RULES: tuple[LineRule, ...] = (
         r"buffer_handle=\(1, 10485760, 10,",
         "distributed_init",
         "start",
-        "(VllmWorker rank=1 pid=94) INFO 08-16 01:44:26 [shm_broadcast.py:289] vLLM message "
-        "queue communication handle: Handle(local_reader_ranks=[0], buffer_handle=(1, "
-        "10485760, 10, 'psm_3c3b2ea7'), local_subscribe_addr='ipc:///tmp/a')",
+        Sample(
+            "(VllmWorker rank=1 pid=94) INFO 08-16 01:44:26 [shm_broadcast.py:289] vLLM message "
+            "queue communication handle: Handle(local_reader_ranks=[0], buffer_handle=(1, "
+            "10485760, 10, 'psm_3c3b2ea7'), local_subscribe_addr='ipc:///tmp/a')"
+        ),
     ),
     phase_rule(
         "engine_processes",
@@ -132,8 +97,10 @@ LOAD_RULES: tuple[LineRule, ...] = (
         r"DP group leader: node_rank=",
         "start_workers",
         "start",
-        "(EngineCore pid=1) INFO 07-16 19:52:52 [multiproc_executor.py:140] DP group "
-        "leader: node_rank=0, node_rank_within_dp=0",
+        Sample(
+            "(EngineCore pid=1) INFO 07-16 19:52:52 [multiproc_executor.py:140] DP group "
+            "leader: node_rank=0, node_rank_within_dp=0"
+        ),
     ),
     LineRule(
         "ray_waits",
@@ -155,23 +122,22 @@ LOAD_RULES: tuple[LineRule, ...] = (
         r"Available plugins for group",
         "import",
         "start",
-        "INFO 11-20 07:31:54 [__init__.py:52] Available plugins for group "
-        "vllm.platform_plugins:",
+        Sample(
+            "INFO 11-20 07:31:54 [__init__.py:52] Available plugins for group "
+            "vllm.platform_plugins:"
+        ),
     ),
-    LineRule(
+    phase_rule(
         "triton_looked_for",
         ("Triton is installed", "Triton not installed"),
         r"Triton (?:is installed(?:,| but) |not installed or not compatible)",
-        PhaseMarked,
-        fixed=marked("import", "start"),
-        levels=("INFO", "WARNING"),
-        samples=(
-            Sample(
-                "INFO 08-28 16:47:19 [importing.py:95] Triton not installed or not "
-                "compatible; certain GPU-related functions will not be available.",
-                {"name": "import", "edge": "start"},
-            ),
+        "import",
+        "start",
+        Sample(
+            "INFO 08-28 16:47:19 [importing.py:95] Triton not installed or not "
+            "compatible; certain GPU-related functions will not be available."
         ),
+        levels=("INFO", "WARNING"),
     ),
     phase_rule(
         "engine_process_started",
@@ -179,7 +145,9 @@ LOAD_RULES: tuple[LineRule, ...] = (
         r"Started engine process with PID \d{1,9}",
         "start_engine",
         "start",
-        "INFO 09-11 14:13:01 [api_server.py:266] Started engine process with PID 45",
+        Sample(
+            "INFO 09-11 14:13:01 [api_server.py:266] Started engine process with PID 45"
+        ),
     ),
     LineRule(
         "load_started",
@@ -256,26 +224,26 @@ LOAD_RULES: tuple[LineRule, ...] = (
             ),
         ),
     ),
-    LineRule(
+    phase_rule(
         "weights_loaded",
         "oading weights took",
         r"Loading weights took (?P<duration_s>[\d.]{1,16}) seconds",
-        PhaseMarked,
-        fixed=marked("load_weights", "end"),
-        samples=(
-            Sample(
-                "INFO 06-04 01:18:34 [default_loader.py:272] Loading weights took 4.12 "
-                "seconds",
-                {"name": "load_weights", "duration_s": 4.12},
-            ),
+        "load_weights",
+        "end",
+        Sample(
+            "INFO 06-04 01:18:34 [default_loader.py:272] Loading weights took 4.12 "
+            "seconds",
+            {"duration_s": 4.12},
         ),
     ),
     LineRule(
         "model_loaded",
         ("oading model weights took", "odel loading took"),
-        r"(?:Loading model weights|Model loading) took (?P<size>-?[\d.]{1,16}) "
-        r"(?P<unit>GB|GiB|MiB)(?: memory)?(?: and (?P<seconds>[\d.]{1,16}) seconds)?\s*$",
-        build=_weights_gb,
+        r"(?:Loading model weights|Model loading) took "
+        rf"(?:(?P<delta_gib>{_NUM}) Gi?B|(?P<delta_mib>{_NUM}) MiB)(?: memory)?"
+        rf"(?: and {SECONDS} seconds)?\s*$",
+        MemoryMeasured,
+        fixed={"stage": "weights"},
         samples=(
             Sample(
                 "INFO 01-30 11:53:52 model_runner.py:1115] Model loading took 7.5100 GB",
@@ -294,8 +262,10 @@ LOAD_RULES: tuple[LineRule, ...] = (
         r"Setting kv cache block size to \d",
         "load_model",
         "end",
-        "(Worker_TP1 pid=1) INFO 07-16 20:02:39 [interface.py:635] Setting kv cache "
-        "block size to 64 for DEEPSEEK_V32_INDEXER backend.",
+        Sample(
+            "(Worker_TP1 pid=1) INFO 07-16 20:02:39 [interface.py:635] Setting kv cache "
+            "block size to 64 for DEEPSEEK_V32_INDEXER backend."
+        ),
     ),
     note_rule(
         "memory_external_weights",
@@ -313,27 +283,20 @@ LOAD_RULES: tuple[LineRule, ...] = (
             "own_bytes": round(51.26 * GIB),
         },
     ),
-    LineRule(
+    note_rule(
         "checkpoint",
         "Filesystem type for checkpoints",
-        r"(?P<text>Filesystem type for checkpoints: (?P<filesystem>[\w.\-]{1,40})\. "
-        rf"Checkpoint size: (?P<size>{_NUM}) GiB\. Available RAM: (?P<ram>{_NUM}) GiB)",
-        build=_checkpoint,
-        samples=(
-            Sample(
-                "INFO 07-16 19:53:31 [weight_utils.py:869] Filesystem type for "
-                "checkpoints: GPFS. Checkpoint size: 361.06 GiB. Available RAM: 900.00 "
-                "GiB.",
-                {
-                    "topic": "checkpoint",
-                    "values": {
-                        "size_bytes": round(361.06 * GIB),
-                        "available_bytes": 900 * GIB,
-                        "filesystem": "GPFS",
-                    },
-                },
-            ),
-        ),
+        r"Filesystem type for checkpoints: (?P<filesystem>[\w.\-]{1,40})\. "
+        rf"Checkpoint size: (?P<size_gib>{_NUM}) GiB\. Available RAM: (?P<available_gib>{_NUM}) GiB",
+        "checkpoint",
+        "INFO 07-16 19:53:31 [weight_utils.py:869] Filesystem type for "
+        "checkpoints: GPFS. Checkpoint size: 361.06 GiB. Available RAM: 900.00 "
+        "GiB.",
+        values={
+            "size_bytes": round(361.06 * GIB),
+            "available_bytes": 900 * GIB,
+            "filesystem": "GPFS",
+        },
     ),
     LineRule(
         "weight_cache",

@@ -8,71 +8,24 @@ Source: vLLM `v1/worker/gpu_worker.py` (`determine_available_memory`,
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
 
 from parsers.base import LineRule, Made, Sample
+from parsers.engine.convert import convert_groups
 from warmup_insights.model.events import MemoryBudgetSet, MemoryMeasured, PhaseMarked
-from warmup_insights.units import GIB, MIB, gib, mib
+from warmup_insights.units import GIB, MIB, mib
 
 _NUM = r"-?[\d.]{1,16}"
 
 
-def _sizes(
-    match: re.Match[str], *names: str, size: Callable[[str], int] = gib
-) -> dict[str, int]:
-    """Fields `NAME_bytes` from those groups that are there.
-
-    What graphs took is a difference of free memory: below zero, another program gave more
-    back than they took, which is unknown then.
-    """
-    groups = match.groupdict()
-    found = {f"{name}_bytes": size(groups[name]) for name in names if groups.get(name)}
-    if found.get("graph_bytes", 0) < 0:
-        del found["graph_bytes"]
-    return found
-
-
-def on_startup(match: re.Match[str]) -> Made:
-    """The budget as an engine sums it up once it is warm."""
-    cache = match["cache"]
-    in_gib = match["unit"] == "GiB"
-    suggested, full = match["suggested"], match["full"]
-    return MemoryBudgetSet(
-        gpu_memory_utilization=float(match["util"]),
-        kv_cache_bytes=(gib(cache) if in_gib else int(cache)) if cache else None,
-        suggested_kv_cache_bytes=int(suggested) if suggested else None,
-        suggested_full_kv_cache_bytes=int(full) if full else None,
-        **_sizes(
-            match, "free", "total", "usable", "weights", "consumed", "activation",
-            "non_torch", "graph",
-        ),
-    )  # fmt: skip
-
-
-def _requested(match: re.Match[str]) -> Made:
-    share = match["util"]
-    return MemoryBudgetSet(
-        gpu_memory_utilization=float(share) if share else None,
-        **_sizes(match, "free", "usable"),
-    )
-
-
 def _profiled(match: re.Match[str]) -> list[Made]:
-    seconds = float(match["seconds"])
-    ended = PhaseMarked(name="profile_run", edge="end", duration_s=seconds)
-    parts = _sizes(match, "activation", "non_torch", "consumed", "weights")
+    parts = convert_groups(match.groupdict())
+    ended = PhaseMarked(
+        name="profile_run", edge="end", duration_s=parts.pop("duration_s")
+    )
     if "consumed_bytes" in parts:
         # Weights are part of what was consumed; the engine no longer adds them up.
         del parts["weights_bytes"]
     return [ended, MemoryBudgetSet(**parts)] if parts else [ended]
-
-
-def _before_profile(match: re.Match[str]) -> Made:
-    return MemoryMeasured(stage="before_profile_run", **_sizes(match, "free", "total"))
-
-
-def _xpu_before(match: re.Match[str]) -> Made:
-    return MemoryBudgetSet(**_sizes(match, "total", "weights", size=mib))
 
 
 def _xpu_after(match: re.Match[str]) -> Made:
@@ -86,35 +39,25 @@ def _xpu_after(match: re.Match[str]) -> Made:
     )
 
 
-def _cpu(match: re.Match[str]) -> Made:
-    return MemoryBudgetSet(**_sizes(match, "kv_cache", "total", "usable", "consumed"))
-
-
-def _reserved(match: re.Match[str]) -> Made:
-    return MemoryBudgetSet(**_sizes(match, "kv_cache"))
-
-
-def _profiled_total(match: re.Match[str]) -> Made:
-    return MemoryBudgetSet(
-        gpu_memory_utilization=float(match["util"]),
-        **_sizes(match, "total", "usable"),
-    )
-
-
-def _profiled_parts(match: re.Match[str]) -> Made:
-    return MemoryBudgetSet(
-        **_sizes(match, "weights", "non_torch", "activation", "kv_cache")
-    )
-
-
 def _profiled_in_one(match: re.Match[str]) -> Made:
-    util = float(match["util"])
-    return MemoryBudgetSet(
-        usable_bytes=round(gib(match["total"]) * util),
-        gpu_memory_utilization=util,
-        **_sizes(match, "total", "non_torch", "kv_cache"),
-    )
+    stated = convert_groups(match.groupdict())
+    usable = round(stated["total_bytes"] * stated["gpu_memory_utilization"])
+    return MemoryBudgetSet(usable_bytes=usable, **stated)
 
+
+_UTILIZATION = rf"(?P<gpu_memory_utilization>{_NUM})"
+GRAPHS_TOOK = r"(?:(?P<graph_gib>[\d.]{1,16})|-[\d.]{1,16})"
+"""A difference of free memory: below zero, another program gave more back than graphs took,
+which is unknown then."""
+ON_STARTUP = (
+    rf"Free memory on device \((?P<free_gib>{_NUM})/(?P<total_gib>{_NUM}) GiB\) on startup\. "
+    rf"Desired GPU memory utilization is \({_UTILIZATION}, (?P<usable_gib>{_NUM}) GiB\)\. "
+)
+"""How the budget begins that an engine sums up once it is warm."""
+SUGGESTED = (
+    r"`--kv-cache-memory=(?P<suggested_kv_cache_bytes>-?\d{1,18})`[^`]{0,60}"
+    r"`--kv-cache-memory=(?P<suggested_full_kv_cache_bytes>-?\d{1,18})`[^`]{0,60}?"
+)
 
 MEMORY_RULES: tuple[LineRule, ...] = (
     LineRule(
@@ -151,18 +94,14 @@ MEMORY_RULES: tuple[LineRule, ...] = (
     LineRule(
         "memory_on_startup",
         "Free memory on device (",
-        rf"Free memory on device \((?P<free>{_NUM})/(?P<total>{_NUM}) GiB\) on startup\. "
-        rf"Desired GPU memory utilization is \((?P<util>{_NUM}), (?P<usable>{_NUM}) GiB\)\. "
-        rf"Actual usage is (?:(?P<weights>{_NUM}) GiB for weight, |"
-        rf"(?P<consumed>{_NUM}) GiB for consumed memory \(weights \+ non-torch\), )?"
-        rf"(?:(?P<activation>{_NUM}) GiB for peak activation,)?"
-        rf"(?: (?P<non_torch>{_NUM}) GiB for non-torch memory,)?"
-        rf"(?: and (?P<graph>{_NUM}) GiB for CUDAGraph memory\.)?"
-        r"(?: Replace gpu_memory_utilization config with "
-        r"`--kv-cache-memory=(?P<suggested>-?\d{1,18})`[^`]{0,60}"
-        r"`--kv-cache-memory=(?P<full>-?\d{1,18})`[^`]{0,60}?"
-        rf"\. Current kv cache memory in use is (?P<cache>{_NUM}) (?P<unit>GiB|bytes))?",
-        build=on_startup,
+        rf"{ON_STARTUP}Actual usage is (?:(?P<weights_gib>{_NUM}) GiB for weight, |"
+        rf"(?P<consumed_gib>{_NUM}) GiB for consumed memory \(weights \+ non-torch\), )?"
+        rf"(?:(?P<activation_gib>{_NUM}) GiB for peak activation,)?"
+        rf"(?: (?P<non_torch_gib>{_NUM}) GiB for non-torch memory,)?"
+        rf"(?: and {GRAPHS_TOOK} GiB for CUDAGraph memory\.)?"
+        rf"(?: Replace gpu_memory_utilization config with {SUGGESTED}"
+        rf"\. Current kv cache memory in use is (?P<kv_cache_bytes>{_NUM} (?:GiB|bytes)))?",
+        MemoryBudgetSet,
         device="cuda",
         samples=(
             Sample(
@@ -232,10 +171,10 @@ MEMORY_RULES: tuple[LineRule, ...] = (
     LineRule(
         "memory_requested",
         "Initial free memory: ",
-        rf"Initial free memory: (?P<free>{_NUM}) GiB(?:; Requested memory: "
-        rf"(?P<util>{_NUM}) \(util\), |, free memory: {_NUM} GiB, requested GPU memory: )"
-        rf"(?P<usable>{_NUM}) GiB",
-        build=_requested,
+        rf"Initial free memory: (?P<free_gib>{_NUM}) GiB(?:; Requested memory: "
+        rf"{_UTILIZATION} \(util\), |, free memory: {_NUM} GiB, requested GPU memory: )"
+        rf"(?P<usable_gib>{_NUM}) GiB",
+        MemoryBudgetSet,
         samples=(
             Sample(
                 "DEBUG 09-02 20:06:36 [v1/worker/gpu_worker.py:548] Initial free memory: "
@@ -267,7 +206,7 @@ MEMORY_RULES: tuple[LineRule, ...] = (
             Sample(
                 "DEBUG 09-02 20:06:36 [v1/worker/gpu_worker.py:554] Free memory after "
                 "profiling: 77.45 GiB (total), 64.1 GiB (within requested)",
-                {"stage": "profile_run", "free_bytes": round(77.45 * GIB)},
+                {"free_bytes": round(77.45 * GIB)},
             ),
         ),
     ),
@@ -275,8 +214,9 @@ MEMORY_RULES: tuple[LineRule, ...] = (
         "memory_before_profiling",
         "free_memory_pre_profile",
         r"(?:Rank \d{1,4}, )?Before profile_run, free_memory_pre_profile: "
-        r"(?P<free>[\d.]{1,24}) ?GiB, total_gpu_memory: (?P<total>[\d.]{1,24}) ?GiB",
-        build=_before_profile,
+        r"(?P<free_gib>[\d.]{1,24}) ?GiB, total_gpu_memory: (?P<total_gib>[\d.]{1,24}) ?GiB",
+        MemoryMeasured,
+        fixed={"stage": "before_profile_run"},
         samples=(
             Sample(
                 "(VllmWorkerProcess pid=7) WARNING 03-03 20:36:03 [worker.py:223] Rank 2, "
@@ -289,12 +229,12 @@ MEMORY_RULES: tuple[LineRule, ...] = (
     LineRule(
         "memory_profiled",
         "Memory profiling takes",
-        r"Memory profiling takes (?P<seconds>[\d.]{1,12}) seconds"
+        r"Memory profiling takes (?P<duration_s>[\d.]{1,12}) seconds"
         rf"(?:\. Total non KV cache memory: {_NUM} ?GiB; "
-        rf"torch peak memory increase: (?P<activation>{_NUM}) ?GiB; "
-        rf"(?:non-torch forward increase memory: (?P<non_torch>{_NUM}) ?GiB|"
-        rf"total consumed \(from mem_get_info\): (?P<consumed>{_NUM}) ?GiB); "
-        rf"weights memory: (?P<weights>{_NUM}) ?GiB)?",
+        rf"torch peak memory increase: (?P<activation_gib>{_NUM}) ?GiB; "
+        rf"(?:non-torch forward increase memory: (?P<non_torch_gib>{_NUM}) ?GiB|"
+        rf"total consumed \(from mem_get_info\): (?P<consumed_gib>{_NUM}) ?GiB); "
+        rf"weights memory: (?P<weights_gib>{_NUM}) ?GiB)?",
         build=_profiled,
         samples=(
             Sample(
@@ -314,8 +254,8 @@ MEMORY_RULES: tuple[LineRule, ...] = (
         "memory_multimodal_reserve",
         "for frontend multimodal decoding",
         rf"Reserving {_NUM} GiB of GPU memory for frontend multimodal decoding .{{1,300}}?"
-        rf"KV cache memory reduced to (?P<kv_cache>{_NUM}) GiB",
-        build=_reserved,
+        rf"KV cache memory reduced to (?P<kv_cache_gib>{_NUM}) GiB",
+        MemoryBudgetSet,
         samples=(
             Sample(
                 "INFO 09-16 14:14:04 [gpu_worker.py:667] Reserving 2.0 GiB of GPU memory "
@@ -329,10 +269,10 @@ MEMORY_RULES: tuple[LineRule, ...] = (
     LineRule(
         "memory_cpu",
         "GiB for KV cache",
-        rf"(?:Auto|Explicitly) set \((?P<kv_cache>{_NUM})/(?P<total>{_NUM})\) GiB for KV "
-        rf"cache on node \d{{1,5}}(?:, with (?P<usable>{_NUM}) GiB requested memory for "
-        rf"the worker\. (?P<consumed>{_NUM}) GiB)?",
-        build=_cpu,
+        rf"(?:Auto|Explicitly) set \((?P<kv_cache_gib>{_NUM})/(?P<total_gib>{_NUM})\) GiB for KV "
+        rf"cache on node \d{{1,5}}(?:, with (?P<usable_gib>{_NUM}) GiB requested memory for "
+        rf"the worker\. (?P<consumed_gib>{_NUM}) GiB)?",
+        MemoryBudgetSet,
         device="cpu",
         samples=(
             Sample(
@@ -356,9 +296,9 @@ MEMORY_RULES: tuple[LineRule, ...] = (
     LineRule(
         "memory_xpu_before",
         "Before memory profiling run",
-        rf"Before memory profiling run, total GPU memory: (?P<total>{_NUM}) MB, model load "
-        rf"takes (?P<weights>{_NUM}) MB",
-        build=_xpu_before,
+        rf"Before memory profiling run, total GPU memory: (?P<total_mib>{_NUM}) MB, model load "
+        rf"takes (?P<weights_mib>{_NUM}) MB",
+        MemoryBudgetSet,
         device="xpu",
         samples=(
             Sample(
@@ -390,10 +330,10 @@ MEMORY_RULES: tuple[LineRule, ...] = (
         "v0_profiled_in_one",
         "Memory profiling results: total_gpu_memory=",
         # Up to 0.6.5 (`worker/worker.py`); its peak holds weights and activations.
-        rf"Memory profiling results: total_gpu_memory=(?P<total>{_NUM})GiB initial_memory_"
+        rf"Memory profiling results: total_gpu_memory=(?P<total_gib>{_NUM})GiB initial_memory_"
         rf"usage={_NUM}GiB peak_torch_memory={_NUM}GiB memory_usage_post_profile={_NUM}Gi[bB] "
-        rf"non_torch_memory=(?P<non_torch>{_NUM})GiB kv_cache_size=(?P<kv_cache>{_NUM})GiB "
-        rf"gpu_memory_utilization=(?P<util>{_NUM})",
+        rf"non_torch_memory=(?P<non_torch_gib>{_NUM})GiB kv_cache_size=(?P<kv_cache_gib>{_NUM})GiB "
+        rf"gpu_memory_utilization={_UTILIZATION}",
         build=_profiled_in_one,
         samples=(
             Sample(
@@ -414,9 +354,9 @@ MEMORY_RULES: tuple[LineRule, ...] = (
     LineRule(
         "v0_profiled_total",
         "the current vLLM instance can use",
-        rf"the current vLLM instance can use total_gpu_memory \((?P<total>{_NUM})GiB\) x "
-        rf"gpu_memory_utilization \((?P<util>{_NUM})\) = (?P<usable>{_NUM})GiB",
-        build=_profiled_total,
+        rf"the current vLLM instance can use total_gpu_memory \((?P<total_gib>{_NUM})GiB\) x "
+        rf"gpu_memory_utilization \({_UTILIZATION}\) = (?P<usable_gib>{_NUM})GiB",
+        MemoryBudgetSet,
         device="cuda",
         samples=(
             Sample(
@@ -429,11 +369,11 @@ MEMORY_RULES: tuple[LineRule, ...] = (
     LineRule(
         "v0_profiled_parts",
         "model weights take",
-        rf"model weights take (?P<weights>{_NUM})GiB; non_torch_memory takes "
-        rf"(?P<non_torch>{_NUM})GiB; PyTorch activation peak memory takes "
-        rf"(?P<activation>{_NUM})GiB; the rest of the memory reserved for KV Cache is "
-        rf"(?P<kv_cache>{_NUM})GiB",
-        build=_profiled_parts,
+        rf"model weights take (?P<weights_gib>{_NUM})GiB; non_torch_memory takes "
+        rf"(?P<non_torch_gib>{_NUM})GiB; PyTorch activation peak memory takes "
+        rf"(?P<activation_gib>{_NUM})GiB; the rest of the memory reserved for KV Cache is "
+        rf"(?P<kv_cache_gib>{_NUM})GiB",
+        MemoryBudgetSet,
         device="cuda",
         samples=(
             Sample(

@@ -9,7 +9,7 @@ Source: vLLM `config/`, `platforms/`, `compilation/`, `v1/core/kv_cache_utils.py
 from __future__ import annotations
 
 from parsers.base import LineRule, Sample
-from parsers.rules.vllm_kernels import note_rule, stage_rule
+from parsers.rules.vllm_kernels import note_rule, phase_rule
 from warmup_insights.model.events import ConfigRecorded
 from warmup_insights.units import GIB, MIB
 
@@ -195,7 +195,7 @@ NOTE_RULES: tuple[LineRule, ...] = (
         "offload blocks (16.00 GB, mode=eager, backend=cpu)",
         startup_only=True,
     ),
-    stage_rule(
+    phase_rule(
         "kv_offload_allocates",
         "CPU tensors...",
         r"Allocating \d{1,7} CPU tensors\.\.\.",
@@ -203,8 +203,7 @@ NOTE_RULES: tuple[LineRule, ...] = (
         "start",
         Sample(
             "(Worker_TP0 pid=7) INFO 09-16 20:04:12 [cpu_gpu.py:379] Allocating 1 CPU "
-            "tensors...",
-            {"name": "kv_cache", "edge": "start"},
+            "tensors..."
         ),
     ),
     note_rule(
@@ -287,7 +286,7 @@ NOTE_RULES: tuple[LineRule, ...] = (
         "WARNING 07-16 20:04:14 [base.py:380] Multi-modal warmup failed",
         startup_only=True,
     ),
-    stage_rule(
+    phase_rule(
         "frontend_warmup_took",
         ("preprocessing warmup completed", "processor warmup completed"),
         r"(?:Audio preprocessing|Input processor) warmup completed in "
@@ -297,7 +296,7 @@ NOTE_RULES: tuple[LineRule, ...] = (
         Sample(
             "INFO 01-16 20:04:14 [speech_to_text.py:174] Audio preprocessing warmup "
             "completed in 3.25s",
-            {"name": "multimodal_warmup", "edge": "end", "duration_s": 3.25},
+            {"duration_s": 3.25},
         ),
     ),
     note_rule(

@@ -12,7 +12,7 @@ import re
 
 from parsers.base import LineRule, Made, Sample
 from parsers.engine.convert import text_of
-from parsers.rules.vllm_kernels import note_rule, stage_rule
+from parsers.rules.vllm_kernels import note_rule, phase_rule
 from warmup_insights.model.events import (
     MemoryBudgetSet,
     MemoryMeasured,
@@ -91,7 +91,7 @@ def _plan_applied(match: re.Match[str]) -> list[Made]:
 
 
 STAGE_RULES: tuple[LineRule, ...] = (
-    stage_rule(
+    phase_rule(
         "multimodal_warmup_took",
         "ulti-modal warmup completed",
         rf"(?:Readonly m|M)ulti-modal warmup completed in {_SECONDS}s",
@@ -100,7 +100,7 @@ STAGE_RULES: tuple[LineRule, ...] = (
         Sample(
             "(APIServer pid=1) INFO 07-16 20:04:15 [base.py:65] Multi-modal warmup "
             "completed in 8.175s",
-            {"name": "multimodal_warmup", "duration_s": 8.175},
+            {"duration_s": 8.175},
         ),
     ),
     LineRule(
@@ -121,7 +121,7 @@ STAGE_RULES: tuple[LineRule, ...] = (
             ),
         ),
     ),
-    stage_rule(
+    phase_rule(
         "cpu_warmup_started",
         "Warming up model for the compilation",
         r"Warming up model for the compilation\.\.\.",
@@ -129,20 +129,16 @@ STAGE_RULES: tuple[LineRule, ...] = (
         "start",
         Sample(
             "INFO 10-28 13:27:48 [cpu_model_runner.py:77] Warming up model for the "
-            "compilation...",
-            {"name": "model_warmup", "edge": "start"},
+            "compilation..."
         ),
     ),
-    stage_rule(
+    phase_rule(
         "cpu_warmup_done",
         "Warming up done",
         r"Warming up done\.",
         "model_warmup",
         "end",
-        Sample(
-            "INFO 10-28 13:27:50 [cpu_model_runner.py:87] Warming up done.",
-            {"name": "model_warmup", "edge": "end"},
-        ),
+        Sample("INFO 10-28 13:27:50 [cpu_model_runner.py:87] Warming up done."),
     ),
     LineRule(
         "encoder_graphs_took",
@@ -203,13 +199,10 @@ STAGE_RULES: tuple[LineRule, ...] = (
     LineRule(
         "sleep_freed",
         ("Sleep mode freed", "Sleep mode (level="),
-        rf"Sleep mode (?:\(level=\d\) )?freed (?P<freed>{_NUM}) GiB memory, "
-        rf"(?P<used>{_NUM}) GiB memory is still in use",
-        build=lambda match: SleepModeChanged(
-            action="sleep",
-            freed_bytes=gib(match["freed"]),
-            used_bytes=gib(match["used"]),
-        ),
+        rf"Sleep mode (?:\(level=\d\) )?freed (?P<freed_gib>{_NUM}) GiB memory, "
+        rf"(?P<used_gib>{_NUM}) GiB memory is still in use",
+        SleepModeChanged,
+        fixed={"action": "sleep"},
         samples=(
             Sample(
                 "INFO 09-16 20:14:12 [gpu_worker.py:335] Sleep mode freed 60.5 GiB "
@@ -234,10 +227,9 @@ STAGE_RULES: tuple[LineRule, ...] = (
         "sleep_offloaded",
         "MemAllocator: sleep freed",
         rf"(?:CuMem|XpuMem)Allocator: sleep freed {_NUM} GiB memory in total, of which "
-        rf"(?P<host>{_NUM}) GiB is backed up in CPU",
-        build=lambda match: SleepModeChanged(
-            action="sleep", host_bytes=gib(match["host"])
-        ),
+        rf"(?P<host_gib>{_NUM}) GiB is backed up in CPU",
+        SleepModeChanged,
+        fixed={"action": "sleep"},
         samples=(
             Sample(
                 "INFO 09-16 20:14:12 [cumem.py:282] CuMemAllocator: sleep freed 60.50 "

@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 
 from parsers.base import LineRule, Made, Sample
-from parsers.engine.convert import model_of, settings_of, text_of
+from parsers.engine.convert import int_of, model_of, settings_of, text_of
 from parsers.engine.signals import RankNamed
 from warmup_insights.model.events import (
     ConfigRecorded,
@@ -94,10 +94,6 @@ def _platform(match: re.Match[str]) -> list[Made]:
     return [found, PhaseMarked(name="import", edge="start")]
 
 
-def _banner(match: re.Match[str]) -> Made:
-    return ConfigRecorded(version=match["version"])
-
-
 def _rank(match: re.Match[str]) -> list[Made]:
     if match["rank"] is None:
         named = RankNamed(int(match["own"]), int(match["size"]))
@@ -112,12 +108,18 @@ def _rank(match: re.Match[str]) -> list[Made]:
     ]
 
 
-def _setting(key: str, kind: type[int] | type[str] | type[bool]) -> object:
+def _setting_rule(
+    key: str, hint: str, pattern: str, line: str, value: int | str
+) -> LineRule:
+    """A line that states a setting; `value` is that of the sample `line`."""
+
     def build(match: re.Match[str]) -> Made:
         text = match["value"]
-        return ConfigRecorded(settings={key: kind(text.replace(",", ""))})
+        stated = int_of(text) if isinstance(value, int) else text_of(text)
+        return ConfigRecorded(settings={key: stated})
 
-    return build
+    samples = (Sample(line, {"settings": {key: value}}),)
+    return LineRule(key, hint, pattern, build=build, samples=samples)
 
 
 _DEVICES = {
@@ -145,7 +147,7 @@ CONFIG_RULES: tuple[LineRule, ...] = (
         # A source tree that was not installed is `dev` (`version.py`).
         r"[▀-▟\s]{0,60}(?:vLLM (?:API|gRPC) server )?version "
         r"(?P<version>\d[\w.+-]{0,80}|dev)\s*$",
-        build=_banner,
+        ConfigRecorded,
         starts=1,
         samples=(
             Sample(
@@ -283,17 +285,12 @@ CONFIG_RULES: tuple[LineRule, ...] = (
             ),
         ),
     ),
-    LineRule(
+    _setting_rule(
         "max_model_len",
         "Using max model len",
         r"Using max model len (?P<value>[\d,]{1,16})",
-        build=_setting("max_model_len", int),  # type: ignore[arg-type]
-        samples=(
-            Sample(
-                "INFO 11-20 07:31:58 [model.py:1788] Using max model len 1024",
-                {"settings": {"max_model_len": 1024}},
-            ),
-        ),
+        "INFO 11-20 07:31:58 [model.py:1788] Using max model len 1024",
+        1024,
     ),
     LineRule(
         "max_model_len_fitted",
@@ -312,44 +309,28 @@ CONFIG_RULES: tuple[LineRule, ...] = (
             ),
         ),
     ),
-    LineRule(
+    _setting_rule(
         "max_num_batched_tokens",
         "Chunked prefill is enabled",
         r"Chunked prefill is enabled with max_num_batched_tokens=(?P<value>\d{1,12})",
-        build=_setting("max_num_batched_tokens", int),  # type: ignore[arg-type]
-        samples=(
-            Sample(
-                "INFO 11-20 07:31:58 [scheduler.py:252] Chunked prefill is enabled with "
-                "max_num_batched_tokens=1024.",
-                {"settings": {"max_num_batched_tokens": 1024}},
-            ),
-        ),
+        "INFO 11-20 07:31:58 [scheduler.py:252] Chunked prefill is enabled with "
+        "max_num_batched_tokens=1024.",
+        1024,
     ),
-    LineRule(
+    _setting_rule(
         "task",
         "This model supports multiple tasks",
         r"This model supports multiple tasks: .{1,300}?\. Defaulting to '(?P<value>\w{1,40})'",
-        build=_setting("task", text_of),  # type: ignore[arg-type]
-        samples=(
-            Sample(
-                "INFO 02-21 07:31:58 [config.py:549] This model supports multiple tasks: "
-                "{'score', 'embed', 'generate'}. Defaulting to 'generate'.",
-                {"settings": {"task": "generate"}},
-            ),
-        ),
+        "INFO 02-21 07:31:58 [config.py:549] This model supports multiple tasks: "
+        "{'score', 'embed', 'generate'}. Defaulting to 'generate'.",
+        "generate",
     ),
-    LineRule(
+    _setting_rule(
         "architecture",
         "Resolved architecture",
         r"Resolved architecture: (?P<value>[\w.-]{1,120})",
-        build=_setting("architecture", text_of),  # type: ignore[arg-type]
-        samples=(
-            Sample(
-                "INFO 11-20 07:31:58 [model.py:623] Resolved architecture: "
-                "LlamaForCausalLM",
-                {"settings": {"architecture": "LlamaForCausalLM"}},
-            ),
-        ),
+        "INFO 11-20 07:31:58 [model.py:623] Resolved architecture: LlamaForCausalLM",
+        "LlamaForCausalLM",
     ),
     LineRule(
         "world_size",

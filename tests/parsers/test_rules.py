@@ -9,6 +9,7 @@ import pytest
 from parsers import DIALECTS, all_rules
 from parsers.base import LineRule, Sample
 from parsers.engine.envelope import Record, peel
+from warmup_insights.model.events import PhaseMarked, ServerReady
 from warmup_insights.testing import check_rule
 
 RULES = all_rules()
@@ -37,7 +38,7 @@ def test_samples_are_found_by_their_rule_and_give_their_event(rule: LineRule):
 
 def test_a_wrong_sample_is_seen():
     """The check fails for each thing that can be wrong."""
-    rule = next(rule for rule in RULES if rule.event and rule.samples[0].expected)
+    rule = next(r for r in RULES if r.event and not r.fixed and r.samples[0].expected)
     line = rule.samples[0].line
     wrong = [
         (),
@@ -49,6 +50,21 @@ def test_a_wrong_sample_is_seen():
         changed = dataclasses.replace(rule, samples=samples)
         with pytest.raises(AssertionError, match=rule.name):
             check_rule(changed, [changed])
+
+
+def test_a_sample_holds_what_the_rule_itself_fixes():
+    """It is stated once, and what is made has it."""
+    rule = LineRule(
+        "wheels", "wheels turn", "all wheels turn", PhaseMarked,
+        fixed={"name": "turning", "edge": "start"},
+        samples=(Sample("INFO 07-16 20:03:46 [a.py:1] all wheels turn"),),
+    )  # fmt: skip
+    check_rule(rule, [rule])
+    ended = PhaseMarked(name="turning", edge="end")
+    for made in (None, ServerReady(), ended):
+        wrong = dataclasses.replace(rule, build=lambda match, made=made: made)
+        with pytest.raises(AssertionError, match="wheels"):
+            check_rule(wrong, [wrong])
 
 
 @pytest.mark.parametrize(("rule", "sample"), SAMPLES)
