@@ -200,6 +200,18 @@ def test_a_cache_of_another_size_than_the_engine_takes_as_much_as_was_allocated(
     assert found.memory.block_bytes == 8 * 2**20
 
 
+def test_a_rank_has_no_more_blocks_than_the_one_with_the_least_memory():
+    overriding = OVERRIDDEN[
+        OVERRIDDEN.index("(EngineCore pid=7) INFO 08-21 07:43:17 [kv_") :
+    ]
+    line = overriding[: overriding.index("(EngineCore", 1)]
+    text = OVERRIDDEN.replace(line, "").format(blocks=9000, taken="70.32 GiB")
+    found = folded(events(text)).summary
+    sizes = {part.name: part.bytes for part in found.memory.parts}
+    assert sizes["unused"] == pytest.approx(gib(10.67), rel=1e-3)
+    assert sizes["kv_cache"] == gib(70.32)
+
+
 def test_where_no_line_states_its_size_an_overridden_cache_is_no_part():
     """vLLM overrides the number before it allocates, and states the size for its own."""
     budget = HEAD + (

@@ -334,7 +334,6 @@ def budget_parts(
 ) -> list[MemoryPart]:
     """The parts that the device's memory was divided into; they add up to its total.
 
-    The KV cache has its budget, unless the number of its blocks was overridden.
     Empty when too little is known, when what is known exceeds the device, and where it is
     not divided yet: what is free at that moment belongs to no part.
     """
@@ -348,7 +347,7 @@ def budget_parts(
             if divides_total(memory)
             else _parts_of_free(memory)
         ),
-        *(_overridden_cache(memory) if is_overridden else _whole_cache(memory)),
+        *_cache_parts(memory, is_overridden),
     ]
     if len(known) < 2:
         return []
@@ -405,18 +404,26 @@ def _cache(memory: MemoryFacts) -> int | None:
     return memory.kv_cache_allocated_bytes
 
 
-def _whole_cache(memory: MemoryFacts) -> Iterator[MemoryPart]:
-    return _listed(("kv_cache", "KV cache", _cache(memory)))
+def _cache_parts(memory: MemoryFacts, is_overridden: bool) -> Iterator[MemoryPart]:
+    """The budget of the KV cache; what allocating took, where that is less.
 
-
-def _overridden_cache(memory: MemoryFacts) -> Iterator[MemoryPart]:
-    """What allocating took; nothing where that is not stated, as on CUDA."""
-    budget, taken = memory.kv_cache_bytes, memory.kv_cache_allocated_bytes
-    left = budget - taken if budget is not None and taken is not None else None
-    return _listed(
-        ("unused", "left by num_gpu_blocks_override", left),
-        ("kv_cache", "KV cache", taken),
-    )
+    All ranks of an HPU have as many blocks as the one with the least memory, or as a
+    setting gives. Nothing where a setting gives them and no line states their size, as
+    on CUDA.
+    """
+    budget, taken = memory.kv_cache_bytes, memory.kv_cache_allocated_bytes or None
+    if is_overridden and taken is None:
+        return
+    left = None
+    if budget is not None and taken is not None:
+        left = budget - taken
+    is_on_hpu = memory.graph_reserved_bytes is not None
+    is_less = is_on_hpu and (left or 0) > TOLERANCE * (memory.total_bytes or 0)
+    if is_overridden or is_less:
+        yield from _listed(("unused", "left of the KV cache's budget", left))
+        yield from _listed(("kv_cache", "KV cache", taken))
+    else:
+        yield from _listed(("kv_cache", "KV cache", _cache(memory)))
 
 
 def _parts_of_free(memory: MemoryFacts) -> Iterator[MemoryPart]:
