@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from tests.helpers import REAL_LOGS, events, folded, of, read
+from warmup_insights.analysis.plan.memory import divide_memory
 from warmup_insights.model.events import GraphMemoryEstimated, MemoryBudgetSet
 from warmup_insights.units import GIB
 
@@ -200,12 +201,11 @@ def test_a_cache_of_another_size_than_the_engine_takes_as_much_as_was_allocated(
     assert found.memory.block_bytes == 8 * 2**20
 
 
+OVERRIDING = "".join(OVERRIDDEN.splitlines(keepends=True)[3:4])
+
+
 def test_a_rank_has_no_more_blocks_than_the_one_with_the_least_memory():
-    overriding = OVERRIDDEN[
-        OVERRIDDEN.index("(EngineCore pid=7) INFO 08-21 07:43:17 [kv_") :
-    ]
-    line = overriding[: overriding.index("(EngineCore", 1)]
-    text = OVERRIDDEN.replace(line, "").format(blocks=9000, taken="70.32 GiB")
+    text = OVERRIDDEN.replace(OVERRIDING, "").format(blocks=9000, taken="70.32 GiB")
     found = folded(events(text)).summary
     sizes = {part.name: part.bytes for part in found.memory.parts}
     assert sizes["unused"] == pytest.approx(gib(10.67), rel=1e-3)
@@ -229,3 +229,33 @@ def test_where_no_line_states_its_size_an_overridden_cache_is_no_part():
     assert "kv_cache" in sizes[0]
     assert "kv_cache" not in sizes[1]
     assert sum(sizes[1].values()) == sum(sizes[0].values())
+
+
+def divided(free, reserve, *, page, factor=1.0, dummy=1):
+    """Blocks of `page` bytes that vllm-gaudi makes of what is free (`hpu_worker.py
+    determine_available_memory`); `dummy` are the blocks that it sets aside."""
+    return int((free * 0.9 * (1 - reserve) - dummy * page) * factor) // page
+
+
+@pytest.mark.parametrize("reserve", [0.02, 0.05, 0.3])
+@pytest.mark.parametrize(
+    ("limit", "factor", "dummy"),
+    [(100, 1.0, 1), (94, 1.0, 1), (100, 0.6, 10)],
+    ids=["alone", "another rank has less", "hybrid"],
+)
+def test_blocks_under_another_reserve_follow_from_those_of_the_run(
+    reserve, limit, factor, dummy
+):
+    page, free = 8 * 2**20, gib(limit)
+    blocks = divided(free, 0.1, page=page, factor=factor, dummy=dummy)
+    text = HYBRID if factor < 1 else OVERRIDDEN.replace(OVERRIDING, "")
+    taken = blocks * page / GIB
+    text = text.format(
+        adjusted=GDN, dummy=f"{dummy * 8} MiB", blocks=blocks, taken=f"{taken:.4g} GiB"
+    )
+    found = folded(events(text)).summary
+    plan = divide_memory(found, utilization=0.9, reserve=reserve)
+    low, high = plan.num_blocks_range
+    truth = divided(free, reserve, page=page, factor=factor, dummy=dummy)
+    assert low <= truth <= high <= low + 3
+    assert low <= plan.num_blocks <= high
