@@ -84,6 +84,7 @@ PART_MEANINGS: dict[str, str] = {
     "margin": "margin",
     "other": "prepare",
     "graphs": "reserved",
+    "unused": "margin",
     "kv_cache": "kv_cache",
 }
 """Part of the memory budget (`summary.memory.parts`) to meaning, as bars stack them."""

@@ -8,6 +8,7 @@ from tests.helpers import ROOT, folded, read
 from warmup_insights.analysis.oddities import lacks, oddities
 from warmup_insights.model.events import (
     BucketsGenerated,
+    CaptureSummary,
     ConfigRecorded,
     EngineInitialized,
     RunStarted,
@@ -65,17 +66,42 @@ def test_no_level_logs_the_division_of_memory_on_a_cpu():
     assert lacks(folded(runs[0]).summary) == []
 
 
-def test_an_eager_start_of_gaudi_ran_no_bucket_that_a_log_could_name():
+def gaudi_summary(*found, **settings):
+    """Of a start that names one prompt bucket, and no bucket that ran."""
     events = [
         RunStarted(engine="vllm-gaudi", version="0.26.0", time=1.0),
-        ConfigRecorded(settings={"enforce_eager": True}, time=1.0),
+        ConfigRecorded(settings=settings, time=1.0),
         BucketsGenerated(phase="prompt", count=1, buckets=[(1, 128, 0)], time=2.0),
-        WarmupFinished(duration_s=0.0, time=3.0),
-        EngineInitialized(duration_s=2.0, time=3.0),
+        *found,
+        EngineInitialized(duration_s=2.0, time=9.0),
     ]
-    summary = folded(events).summary
+    return folded(events).summary
+
+
+@pytest.mark.parametrize(
+    ("settings", "took", "words"),
+    [
+        ({"enforce_eager": True}, 5.0, "with enforce_eager"),
+        ({"enforce_eager": False}, 0.0, "took no time"),
+    ],
+    ids=["eager, beside multimodal inputs", "a model for pooling"],
+)
+def test_where_gaudi_ran_no_bucket_no_setting_logs_one(settings, took, words):
+    summary = gaudi_summary(WarmupFinished(duration_s=took, time=8.0), **settings)
     assert lacks(summary) == []
-    assert any("with enforce_eager" in text for text in oddities(summary))
+    texts = [text for text in oddities(summary) if words in text]
+    assert [text.startswith("No bucket was warmed up") for text in texts] == [True]
+
+
+def test_the_switch_that_is_on_is_not_offered():
+    warmed = [
+        WarmupFinished(duration_s=5.0, time=8.0),
+        CaptureSummary(phase="prompt", captured_reported=1, time=8.0),
+    ]
+    for value, is_offered in (("True", False), ("1", False), ("False", True)):
+        texts = lacks(gaudi_summary(*warmed, VLLM_DEVELOPER_MODE=value))
+        assert texts[0].startswith("The time of each prompt bucket: ")
+        assert ("DEVELOPER_MODE" in texts[0]) == is_offered
 
 
 def test_a_recording_lacks_nothing():

@@ -13,6 +13,7 @@ from warmup_insights.model.events import (
     CaptureSummary,
     CompileFinished,
     ConfigRecorded,
+    DefragWarmup,
     EngineInitialized,
     Failure,
     GapSeen,
@@ -378,6 +379,22 @@ def test_totals_alone_are_of_the_whole_warmup():
     assert totals(time)["model_warmup"] == 50.0
     assert totals(time)["profile_run"] == 10.0  # the cache is divided when it ends
     assert {"kv_cache", "prompt_warmup"}.isdisjoint(totals(time))
+
+
+def test_ranks_that_no_name_keeps_apart_have_one_warmup():
+    phases = ("prompt", "prompt", "decode", "decode")
+    time = time_of(
+        RunStarted(time=0.0),
+        KVCacheAllocated(num_blocks=3, time=20.0),
+        DefragWarmup(status="completed", time=30.0),
+        *(
+            CaptureSummary(phase=phase, captured_reported=1, time=70.0)
+            for phase in phases
+        ),
+        ServerReady(time=71.0),
+    )
+    assert totals(time)["model_warmup"] == 40.0
+    assert {"prompt_warmup", "decode_warmup"}.isdisjoint(totals(time))
 
 
 def test_a_warmup_whose_steps_are_not_there_has_the_time_that_its_end_states():

@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from tests.helpers import REAL_LOGS, events, folded, of, read
+from warmup_insights.analysis.plan.memory import divide_memory
 from warmup_insights.model.events import GraphMemoryEstimated, MemoryBudgetSet
 from warmup_insights.units import GIB
 
@@ -135,3 +136,126 @@ def test_blocks_of_a_hybrid_model_hold_its_states_as_well(adjusted):
     assert found.memory.block_bytes == pytest.approx(40 * 2**20, rel=0.001)
     assert "other" not in {part.name for part in found.memory.parts}
     assert [note.topic for note in found.notes] == ["hybrid_cache"]
+
+
+LOADED = """\
+(EngineCore pid=7) INFO 08-21 07:43:09 [hpu_model_runner.py:4814] Loading model weights took {loaded} GB
+(EngineCore pid=7) INFO 08-21 07:43:39 [hpu_model_runner.py:4873] Preparing model with INC took {inc} GB
+(EngineCore pid=7) INFO 08-21 07:43:39 [hpu_model_runner.py:4907] Wrapping in HPUGraph took 0.0000 GB
+(EngineCore pid=7) INFO 08-21 07:43:45 [hpu_model_runner.py:4922] Loading drafter model weights took 1.2500 GB
+"""
+"""Weights that INC has on the host are loaded there, and moved once they are quantised."""
+
+
+@pytest.mark.parametrize(
+    ("loaded", "inc"), [("0.0000", "8.5000"), ("16.0000", "-7.5000")]
+)
+def test_weights_are_those_after_their_quantisation_and_of_the_draft_model(loaded, inc):
+    found = folded(events(LOADED.format(loaded=loaded, inc=inc))).summary
+    assert found.memory.weights_bytes == gib(9.75)
+
+
+def test_the_fork_states_its_weights_quantised():
+    text = (
+        "INFO 08-02 17:37:52 hpu_model_runner.py:430] Pre-loading model weights on hpu:0 "
+        "took 16 GiB of device memory (16 GiB/94.62 GiB used) and 2.95 GiB of host memory "
+        "(475.2 GiB/1007 GiB used)\n"
+        "INFO 08-02 17:38:12 hpu_model_runner.py:440] Preparing model with INC took -7.5 "
+        "GiB of device memory (8.5 GiB/94.62 GiB used) and 2.95 GiB of host memory (475.2 "
+        "GiB/1007 GiB used)\n"
+        "INFO 08-02 17:38:12 hpu_model_runner.py:442] Loading model weights took in total "
+        "8.5 GiB of device memory (8.5 GiB/94.62 GiB used) and 2.95 GiB of host memory "
+        "(475.2 GiB/1007 GiB used)\n"
+    )
+    assert folded(events(2 * text)).summary.memory.weights_bytes == gib(8.5)
+
+
+OVERRIDDEN = """\
+(EngineCore pid=7) INFO 08-21 07:43:09 [hpu_model_runner.py:4814] Loading model weights took 26.5000 GB
+(EngineCore pid=7) INFO 08-21 07:43:17 [hpu_worker.py:404] Model profiling run took 0 B of \
+device memory (26.5 GiB/126.5 GiB used) and 0 B of host memory (475.4 GiB/1007 GiB used)
+(EngineCore pid=7) INFO 08-21 07:43:17 [hpu_worker.py:432] Free device memory: 100 GiB, 90 GiB \
+usable (gpu_memory_utilization=0.9), 9 GiB reserved for HPUGraphs (VLLM_GRAPH_RESERVED_MEM=0.1), \
+8 MiB reserved for KV cache dummy block 80.99 GiB reserved for usable KV cache
+(EngineCore pid=7) INFO 08-21 07:43:17 [kv_cache_utils.py:2115] Overriding num_gpu_blocks=10366 \
+with num_gpu_blocks_override={blocks}
+(EngineCore pid=7) INFO 08-21 07:43:18 [hpu_worker.py:540] Usable num_blocks: {blocks}, actual \
+allocated num_blocks (max across layers): {blocks} (_PAD_BLOCK_ID={blocks}, _PAD_SLOT_ID=1)
+(EngineCore pid=7) INFO 08-21 07:43:18 [hpu_worker.py:549] Initializing cache engine took {taken} \
+of device memory (107.4 GiB/126.5 GiB used) and 0 B of host memory (475.4 GiB/1007 GiB used)
+"""
+
+
+@pytest.mark.parametrize(
+    ("blocks", "taken", "sizes"),
+    [(127, 1.0, {"unused": 79.99, "kv_cache": 1.0}), (10393, 81.2, {"kv_cache": 81.2})],
+)
+def test_a_cache_of_another_size_than_the_engine_takes_as_much_as_was_allocated(
+    blocks, taken, sizes
+):
+    text = OVERRIDDEN.format(blocks=blocks, taken=f"{taken} GiB")
+    found = folded(events(text)).summary
+    assert found.contradictions == []
+    last = {part.name: part.bytes for part in found.memory.parts[-len(sizes) :]}
+    assert last == {name: pytest.approx(gib(size)) for name, size in sizes.items()}
+    assert found.memory.block_bytes == 8 * 2**20
+
+
+OVERRIDING = "".join(OVERRIDDEN.splitlines(keepends=True)[3:4])
+
+
+def test_a_rank_has_no_more_blocks_than_the_one_with_the_least_memory():
+    text = OVERRIDDEN.replace(OVERRIDING, "").format(blocks=9000, taken="70.32 GiB")
+    found = folded(events(text)).summary
+    sizes = {part.name: part.bytes for part in found.memory.parts}
+    assert sizes["unused"] == pytest.approx(gib(10.67), rel=1e-3)
+    assert sizes["kv_cache"] == gib(70.32)
+
+
+def test_where_no_line_states_its_size_an_overridden_cache_is_no_part():
+    """vLLM overrides the number before it allocates, and states the size for its own."""
+    budget = HEAD + (
+        f"{FREE}56.93 GiB for weight, 5.58 GiB for peak activation, 0.07 GiB for "
+        f"non-torch memory, and 0.69 GiB for CUDAGraph memory. {END}\n"
+    )
+    own = folded(events(budget)).summary
+    text = (
+        budget
+        + HEAD.replace("gpu_worker.py:1066", "kv_cache_utils.py:2115")
+        + ("Overriding num_gpu_blocks=28163 with num_gpu_blocks_override=64\n")
+    )
+    found = folded(events(text)).summary
+    sizes = [{p.name: p.bytes for p in each.memory.parts} for each in (own, found)]
+    assert "kv_cache" in sizes[0]
+    assert "kv_cache" not in sizes[1]
+    assert sum(sizes[1].values()) == sum(sizes[0].values())
+
+
+def divided(free, reserve, *, page, factor=1.0, dummy=1):
+    """Blocks of `page` bytes that vllm-gaudi makes of what is free (`hpu_worker.py
+    determine_available_memory`); `dummy` are the blocks that it sets aside."""
+    return int((free * 0.9 * (1 - reserve) - dummy * page) * factor) // page
+
+
+@pytest.mark.parametrize("reserve", [0.02, 0.05, 0.3])
+@pytest.mark.parametrize(
+    ("limit", "factor", "dummy"),
+    [(100, 1.0, 1), (94, 1.0, 1), (100, 0.6, 10)],
+    ids=["alone", "another rank has less", "hybrid"],
+)
+def test_blocks_under_another_reserve_follow_from_those_of_the_run(
+    reserve, limit, factor, dummy
+):
+    page, free = 8 * 2**20, gib(limit)
+    blocks = divided(free, 0.1, page=page, factor=factor, dummy=dummy)
+    text = HYBRID if factor < 1 else OVERRIDDEN.replace(OVERRIDING, "")
+    taken = blocks * page / GIB
+    text = text.format(
+        adjusted=GDN, dummy=f"{dummy * 8} MiB", blocks=blocks, taken=f"{taken:.4g} GiB"
+    )
+    found = folded(events(text)).summary
+    plan = divide_memory(found, utilization=0.9, reserve=reserve)
+    low, high = plan.num_blocks_range
+    truth = divided(free, reserve, page=page, factor=factor, dummy=dummy)
+    assert low <= truth <= high <= low + 3
+    assert low <= plan.num_blocks <= high

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from types import SimpleNamespace
 
+import pytest
+
 from tests.vllm_plugin.listening import of_kind, session_with_list, watch_class
 from tests.vllm_plugin.running import executions
 from warmup_insights.vllm_plugin import device
@@ -102,6 +104,52 @@ class Runner120:
 
     def _check_config(self, batch_size, seq_len, is_prompt, warmup_mode):
         self.seen_configs.add((batch_size, seq_len, is_prompt))
+
+
+class RunnerV1:
+    """`HPUModelRunner` of vllm-gaudi: it quantises, wraps and loads a draft model."""
+
+    def __init__(self, took, *, quantised, drafter):
+        self.took, self.quantised = took, quantised
+        if drafter:
+            self.drafter = object()
+
+    def _is_quant_with_inc(self):
+        return self.quantised
+
+    def load_model(self):
+        for size in self.took:
+            with Profiler():
+                Profiler.used += size * MIB
+
+
+@pytest.mark.parametrize(
+    ("took", "quantised", "drafter", "measured"),
+    [
+        ((100, 1, 2), False, False, {"weights": 100}),
+        ((0, 60, 1, 2), True, False, {"weights": 0, "quantization": 60}),
+        ((100, 1, 20, 1, 2), False, True, {"weights": 100, "drafter_weights": 20}),
+        (
+            (0, 60, 1, 20, 1, 2), True, True,
+            {"weights": 0, "quantization": 60, "drafter_weights": 20},
+        ),
+    ],
+)  # fmt: skip
+def test_what_v1_measures_while_it_loads(
+    monkeypatch, took, quantised, drafter, measured
+):
+    monkeypatch.setattr(device, "free_and_total", lambda: (None, 1000 * MIB))
+    before = dict(vars(Profiler))
+    session, events = session_with_list()
+    watch_profiler(session)
+    watch_class(session, RunnerV1, load_model=hpu_memory.load_model)
+    try:
+        RunnerV1(took, quantised=quantised, drafter=drafter).load_model()
+    finally:
+        names = ("__enter__", "__exit__", "current_device_memory_usage")
+        restore_profiler({name: before[name] for name in names})
+    found = of_kind(events, "memory_measured")
+    assert {e.stage: e.delta_bytes // MIB for e in found} == measured
 
 
 PROBES = {

@@ -86,12 +86,12 @@ def _parts(old: RunSummary, new: RunSummary, change: float) -> Iterator[str]:
 
 
 def _sizes(run: RunSummary) -> dict[str, int]:
-    """Name to bytes of all parts of the device but the KV cache."""
+    """Name to bytes of all parts of the device but the KV cache's budget."""
     sizes: dict[str, int] = {}
     for part in run.memory_or_none.parts:
         is_outside = part.name == "at_start" or part.label == _OUT_OF_MARGIN
         name = "margin" if is_outside else part.name
-        if name != "kv_cache":
+        if name not in ("kv_cache", "unused"):
             sizes[name] = sizes.get(name, 0) + part.bytes
     return sizes
 

@@ -112,24 +112,29 @@ def _sampler(summary: RunSummary) -> Iterator[str]:
             yield "Bucketing is off, so nothing was warmed up: every new shape compiles."
         else:
             yield "Warm-up was skipped: every bucket compiles when it is first needed."
-    elif _is_eager(summary):
+    elif reason := _without_buckets(summary):
         yield (
-            "Nothing was warmed up with enforce_eager: every bucket compiles when it is "
-            "first needed."
+            f"No bucket was warmed up{reason}: every bucket compiles when it is first "
+            "needed."
         )
 
 
-def _is_eager(summary: RunSummary) -> bool:
-    """Whether vllm-gaudi ran no bucket for it is eager (`hpu_model_runner.py`,
-    `warmup_model`)."""
+def _without_buckets(summary: RunSummary) -> str:
+    """Why vllm-gaudi ran no bucket; empty where it may have run some.
+
+    It is eager, or since v0.17 its model is one for pooling (`hpu_model_runner.py`,
+    `warmup_model`): its warm-up is over at once then, and reports no graphs.
+    """
     made = [part for part in (summary.buckets or {}).values() if part.generated]
-    return (
-        summary.engine.name == "vllm-gaudi"
-        and summary.status == "finished"
-        and str(summary.config.get("enforce_eager")) == "True"
-        and bool(made)
-        and all(part.warmed is None for part in made)
-    )
+    is_gaudi = summary.engine.name == "vllm-gaudi" and summary.status == "finished"
+    if not is_gaudi or not made or any(part.warmed is not None for part in made):
+        return ""
+    if str(summary.config.get("enforce_eager")) == "True":
+        return " with enforce_eager"
+    is_reported = any(part.captured_reported is not None for part in made)
+    if summary.time.warmup_s == 0 and not is_reported:
+        return ", and the warm-up took no time"
+    return ""
 
 
 _TOPICS = {
@@ -174,12 +179,14 @@ def lacks(summary: RunSummary) -> list[str]:
 
 
 def _untimed_buckets(summary: RunSummary) -> Iterator[str]:
-    if _is_eager(summary):
+    if _without_buckets(summary):
         return
     phases = [name for name in PHASES if summary.phase(name).generated]
     without = [name for name in phases if summary.phase(name).steps_s is None]
     if without:
-        switch = f"{_DEVELOPER}=true logs" if has_setting(summary, _DEVELOPER) else ""
+        is_on = str(summary.config.get(_DEVELOPER)).lower() in ("1", "true")
+        has_switch = has_setting(summary, _DEVELOPER) and not is_on
+        switch = f"{_DEVELOPER}=true logs" if has_switch else ""
         by = f"{switch} the buckets as they run, and " if switch else ""
         yield (
             f"The time of each {' and '.join(without)} bucket: {by}{RECORD} records all"

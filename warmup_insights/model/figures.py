@@ -463,8 +463,8 @@ BY_NAME: dict[str, Figure] = {figure.name: figure for figure in FIGURES}
 PART_FIGURES = {
     "weights": "weights_bytes", "profiling": "profile_bytes",
     "non_torch": "non_torch_bytes", "at_start": "at_start_bytes", "margin": "margin_bytes",
-    "graphs": "graph_reserved_bytes", "kv_cache": "kv_cache_bytes",
-    "other": "other_bytes",
+    "graphs": "graph_reserved_bytes", "unused": "kv_cache_bytes",
+    "kv_cache": "kv_cache_bytes", "other": "other_bytes",
 }  # fmt: skip
 """Part of the memory budget to the figure that holds it."""
 

@@ -246,8 +246,8 @@ class MemoryPart(Part):
     """One stretch of the memory budget. The parts of a run add up to its device."""
 
     name: str
-    """`at_start`, `weights`, `profiling`, `non_torch`, `margin`, `graphs`, `kv_cache` or
-    `other`."""
+    """`at_start`, `weights`, `profiling`, `non_torch`, `margin`, `graphs`, `unused`,
+    `kv_cache` or `other`."""
     label: str
     """The name for people."""
     bytes: int

@@ -175,7 +175,7 @@ class Serving:
 class State:
     """Everything, of every engine."""
 
-    stages: list[list[str]] = field(default_factory=list)
+    stages: list[list[str | None]] = field(default_factory=list)
     """Names for the measurements that the calls in progress will make, in order."""
     measurements: list[Measurement] = field(default_factory=list)
     warmed: list[weakref.ref[object]] = field(default_factory=list)

@@ -110,26 +110,23 @@ def divide_memory(
     if not summary.is_log:
         counts = [other.num_blocks for other in others]
         return MemoryPlan(budget, reach, counts[0], (min(counts), max(counts)))
-    # What the rounded figures miss of the run's own blocks, they miss here as well.
-    missing = 0
-    if own_use is not None and own_reserve is not None:
-        own = replace(
-            budget, free_bytes=memory.free_bytes,
-            gpu_memory_utilization=own_use, graph_reserved_fraction=own_reserve,
-        )  # fmt: skip
-        missing = count - own.num_blocks
     slack = bytes_step(summary.engine.name, memory.free_bytes) / 2
     slack += bytes_step(summary.engine.name, profile_growth) / 2
     caches = [other.kv_cache_bytes for other in others]
-    return MemoryPlan(
-        budget,
-        reach,
-        max(0, budget.num_blocks + missing),
-        (
-            max(0, int((min(caches) - slack) // reach[1]) + missing),
-            max(0, int((max(caches) + slack) // reach[0]) + missing),
-        ),
-    )
+    low, high = (min(caches) - slack) / reach[1], (max(caches) + slack) / reach[0]
+    if own_use and own_reserve is not None and own_reserve < 1:
+        # As many as the run has, of the rank with the least memory, in proportion.
+        cache_share = utilization * (1 - reserve)
+        more = cache_share / (own_use * (1 - own_reserve))
+        padding = int(budget.has_own_padding)
+        growths = [
+            (memory.free_bytes - other.free_bytes) * cache_share for other in others
+        ]
+        low = (count + padding) * more - padding - max(growths) / reach[0]
+        high = (count + 1 + padding) * more - padding - min(growths) / reach[1]
+    fewest, most = max(0, int(low)), max(0, int(high))
+    num_blocks = min(max(budget.num_blocks, fewest), most)
+    return MemoryPlan(budget, reach, num_blocks, (fewest, most))
 
 
 class Workspace:

@@ -54,6 +54,7 @@ _CACHE = {
     "num_padding_blocks": "num_padding_blocks",
 }
 _STAGES = {"profile_run": "profile_bytes", "kv_cache": "kv_cache_allocated_bytes"}
+_AFTER_WEIGHTS = ("quantization", "drafter_weights")
 _PER_WORKER = ("kv_cache_tokens", "max_concurrency")
 _TOGETHER_S = 5.0
 _WHOLE = ("num_kv_blocks", "block_size", "kv_cache_tokens")
@@ -70,7 +71,7 @@ class Memory:
         self._by_rank: dict[int, Facts] = {}
         self._lines: dict[int, dict[str, int]] = {}
         self._readings: dict[int, list[MemoryReading]] = {}
-        self._loaded: dict[int, dict[tuple[float | None, ...], int]] = {}
+        self._loaded: dict[int, dict[tuple[str | float | None, ...], int]] = {}
         self._printed: dict[tuple[int, str], float | None] = {}
         """When each of `_PER_WORKER` was printed last."""
 
@@ -136,15 +137,26 @@ class Memory:
             self._put(event, "free_after_kv_cache_bytes", free)
         if delta is None:
             return
-        if event.stage == "weights":
+        if event.stage == "weights" or self._adds_weights(rank, event.stage):
             # A draft model counts as well, a line that is printed once more does not.
             loaded = self._loaded.setdefault(rank, {})
-            loaded[event.time, event.duration_s, delta] = delta
+            loaded[event.stage, event.time, event.duration_s, delta] = delta
             self._put(event, "weights_bytes", sum(loaded.values()))
         elif event.stage == "preload_weights" and rank not in self._loaded:
             self._put(event, "weights_bytes", delta)
         elif event.stage in _STAGES:
             self._put(event, _STAGES[event.stage], delta)
+
+    def _adds_weights(self, rank: int, stage: str) -> bool:
+        """Whether a stage changes what the weights take, as stated before it.
+
+        In V1 the Gaudi engines quantise and load a draft model after the weights, which
+        may be on the host until then (vllm-gaudi `hpu_model_runner.py load_model`). V0
+        states a part of them first, and all in the end (vllm-fork).
+        """
+        if stage not in _AFTER_WEIGHTS or rank not in self._loaded:
+            return False
+        return all(each.stage != "preload_weights" for each in self._readings[rank])
 
     def _first(self, name: str) -> float | None:
         """The figure of the lowest rank that has it."""
@@ -200,7 +212,7 @@ class Memory:
             facts,
             graph_budget=graph_budget and copied(graph_budget, GraphBudgetFacts),
             readings=leading(self._readings) or [],
-            parts=budget_parts(facts, graphs),
+            parts=budget_parts(facts, graphs, is_overridden=_is_overridden(config)),
         )
 
     def _with_block(
@@ -220,8 +232,7 @@ class Memory:
             num_padding = 1
         elif num_padding is None and engine == "vllm-fork":
             num_padding = 0  # block 0 is the padding block, and one of the counted
-        is_overridden = number(config.get("num_gpu_blocks_override")) is not None
-        bounds = _block_range(facts, engine, padding, is_log, is_overridden)
+        bounds = _block_range(facts, engine, padding, is_log, _is_overridden(config))
         if bounds is None and facts.kv_cache_allocated_bytes and facts.num_kv_blocks:
             total = facts.num_kv_blocks + (num_padding or 0)
             if facts.kv_cache_allocated_bytes % total == 0:
@@ -243,6 +254,11 @@ _DERIVED = (
     "parts", "readings", "graph_budget", "block_bytes", "block_bytes_range",
     "num_padding_blocks", "at_start_bytes",
 )  # fmt: skip
+
+
+def _is_overridden(config: Mapping[str, Setting]) -> bool:
+    """Whether a setting, and not the memory, decides the number of KV blocks."""
+    return number(config.get("num_gpu_blocks_override")) is not None
 
 
 def _block_size(
@@ -313,7 +329,9 @@ def roundest(lowest: float, highest: float) -> int:
     return max(1, round((lowest + highest) / 2))
 
 
-def budget_parts(memory: MemoryFacts, graphs: GraphFacts | None) -> list[MemoryPart]:
+def budget_parts(
+    memory: MemoryFacts, graphs: GraphFacts | None, *, is_overridden: bool = False
+) -> list[MemoryPart]:
     """The parts that the device's memory was divided into; they add up to its total.
 
     Empty when too little is known, when what is known exceeds the device, and where it is
@@ -323,11 +341,14 @@ def budget_parts(memory: MemoryFacts, graphs: GraphFacts | None) -> list[MemoryP
     shares = (_cache(memory), memory.usable_bytes, memory.graph_reserved_bytes)
     if not total or shares == (None, None, None):
         return []
-    known = list(
-        _parts_of_total(memory, graphs)
-        if divides_total(memory)
-        else _parts_of_free(memory)
-    )
+    known = [
+        *(
+            _parts_of_total(memory, graphs)
+            if divides_total(memory)
+            else _parts_of_free(memory)
+        ),
+        *_cache_parts(memory, is_overridden),
+    ]
     if len(known) < 2:
         return []
     rest = total - sum(part.bytes for part in known)
@@ -339,7 +360,7 @@ def budget_parts(memory: MemoryFacts, graphs: GraphFacts | None) -> list[MemoryP
             len(known),
         )
         if divides_total(memory):
-            place = len(known) - 1
+            place = len(known) - (known[-1].name == "kv_cache")
         known[place:place] = _listed(("other", "not accounted for", rest))
     return known
 
@@ -383,6 +404,28 @@ def _cache(memory: MemoryFacts) -> int | None:
     return memory.kv_cache_allocated_bytes
 
 
+def _cache_parts(memory: MemoryFacts, is_overridden: bool) -> Iterator[MemoryPart]:
+    """The budget of the KV cache; what allocating took, where that is less.
+
+    All ranks of an HPU have as many blocks as the one with the least memory, or as a
+    setting gives. Nothing where a setting gives them and no line states their size, as
+    on CUDA.
+    """
+    budget, taken = memory.kv_cache_bytes, memory.kv_cache_allocated_bytes or None
+    if is_overridden and taken is None:
+        return
+    left = None
+    if budget is not None and taken is not None:
+        left = budget - taken
+    is_on_hpu = memory.graph_reserved_bytes is not None
+    is_less = is_on_hpu and (left or 0) > TOLERANCE * (memory.total_bytes or 0)
+    if is_overridden or is_less:
+        yield from _listed(("unused", "left of the KV cache's budget", left))
+        yield from _listed(("kv_cache", "KV cache", taken))
+    else:
+        yield from _listed(("kv_cache", "KV cache", _cache(memory)))
+
+
 def _parts_of_free(memory: MemoryFacts) -> Iterator[MemoryPart]:
     free, usable = memory.free_bytes, memory.usable_bytes
     has_budget = free is not None and memory.graph_reserved_bytes is not None
@@ -393,7 +436,6 @@ def _parts_of_free(memory: MemoryFacts) -> Iterator[MemoryPart]:
         ("non_torch", "outside of PyTorch", memory.non_torch_bytes),
         ("margin", "margin, never used", margin),
         ("graphs", "reserved for graphs", memory.graph_reserved_bytes),
-        ("kv_cache", "KV cache", _cache(memory)),
     )
 
 
@@ -435,7 +477,6 @@ def _parts_of_total(
         ("non_torch", "outside of PyTorch", outside),
         ("other", f"{'' if weights else 'weights and '}other memory in use", in_use),
         ("graphs", "graphs, as estimated", size),
-        ("kv_cache", "KV cache", _cache(memory)),
     )  # fmt: skip
 
 

@@ -555,18 +555,25 @@ def _end_warmup(own: RankTime, event: CaptureSummary, time: float) -> None:
 
     vllm-gaudi prints the summary of the prompts before the decode warm-up begins
     (`hpu_model_runner.py`, `warmup_model`), the fork both when all is over: two that come
-    together with no step before them are the end of one warm-up.
+    together with no step before them are the end of one warm-up. Ranks that no name keeps
+    apart print each of them several times.
     """
+    own_name = f"{event.phase}_warmup"
+    last = own.spans[-1] if own.spans else None
+    is_summed = last is not None and last.name in own.summed
+    if last is None or not is_summed or time - last.end > TOGETHER_S:
+        last = None
+    elif last.name in (own_name, WARMUP):
+        return
     for suffix in ("graphs", "warmup"):
         name = f"{event.phase}_{suffix}"
         if own.doing == name or any(span.name == name for span in own.spans[-3:]):
             own.end(name, time, None)
             return
-    last = own.spans[-1] if own.spans else None
-    if last is not None and last.name in own.summed and time - last.end <= TOGETHER_S:
+    if last is not None:
         own.spans[-1] = Span(WARMUP, last.start, time, last.strength)
+        own.summed.add(WARMUP)
         own.last = time
         return
-    name = f"{event.phase}_warmup"
-    own.summed.add(name)
-    own.end(name, time, None)
+    own.summed.add(own_name)
+    own.end(own_name, time, None)

@@ -49,8 +49,15 @@ def _note_device(session: Session) -> None:
 
 
 def load_model(session: Session, call: Call) -> Watch:
-    """`HPUModelRunner.load_model`: its first measurement is that of the weights."""
-    session.state.stages.append(["weights"])
+    """`HPUModelRunner.load_model` measures the weights, INC, the wrapping, a draft model."""
+    runner = call.owner
+    names: list[str | None] = ["weights"]
+    is_quantised = getattr(runner, "_is_quant_with_inc", None)
+    if is_quantised is not None and is_quantised():
+        names.append("quantization")
+    if hasattr(runner, "drafter"):
+        names += [None, "drafter_weights"]
+    session.state.stages.append(names)
     yield from session.watch_phase("load_model")
     session.state.stages.pop()
 
