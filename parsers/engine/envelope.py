@@ -95,11 +95,10 @@ _REPEATED = re.compile(
 _UVICORN = re.compile(r"(?P<level>INFO|WARNING|ERROR|CRITICAL):     ")
 _COMPOSE = re.compile(rf"(?!(?:{LEVELS})\b)(?P<source>[\w.@-]{{1,120}})\s{{1,40}}\| ?")
 _POD = re.compile(r"\[pod/(?P<source>[\w./-]{1,200})\] ?")
-_JOURNAL = re.compile(
-    r"\S{2,14} {1,3}\d{1,2} \d\d:\d\d:\d\d [\w.-]{1,80} "
-    r"(?P<source>[\w.@/:+-]{1,80}\[\d{1,9}\]): "
-)
-_JOURNAL_ISO = re.compile(r"[\w.-]{1,80} (?P<source>[\w.@/:+-]{1,80}\[\d{1,9}\]): ")
+# The number is that of the process that wrote the line: a unit has several.
+_UNIT = r"[\w.-]{1,80} (?P<source>[\w.@/:+-]{1,80})\[\d{1,9}\]: "
+_JOURNAL = re.compile(rf"\S{{2,14}} {{1,3}}\d{{1,2}} \d\d:\d\d:\d\d {_UNIT}")
+_JOURNAL_ISO = re.compile(_UNIT)
 _CRI = re.compile(r"(?:stdout|stderr) (?P<tag>[FP]) ?")
 # TorchServe's `log4j2.xml`: what a worker of a model prints.
 _TORCHSERVE = re.compile(

@@ -151,6 +151,10 @@ class RankState:
     lazy_tokens: LazyCaptureStarted | None = None
     lazy_origin: Origin | None = None
     captures: dict[str, CaptureBar] = field(default_factory=dict)
+    captured: GraphsCaptured | None = None
+    """The end of a capture from before the KV cache was divided."""
+    is_divided: bool = False
+    """Whether it is known what of the memory is left for the KV cache."""
     cache_bytes: list[int] = field(default_factory=list)
     cache_booked: bool = False
     section: str | None = None
@@ -468,6 +472,22 @@ def captures_done(state: RankState) -> list[Event]:
             time=drawn.origin.time, rank=drawn.origin.rank, line=drawn.origin.line,
         )
         for drawn in state.captures.values()
+    ]  # fmt: skip
+
+
+def profiled_graphs(state: RankState) -> list[Event]:
+    """The end of a capture that was a part of the profiling run: what it took is none of
+    the graphs that are used, and it captures only a few of some kinds (vLLM
+    `v1/worker/gpu/cudagraph_utils.py`, `profile_cudagraph_memory`)."""
+    done, state.captured, state.is_divided = state.captured, None, True
+    if done is None:
+        return []
+    state.captures.clear()
+    return [
+        PhaseMarked(
+            name="graph_memory_profile", edge="end", duration_s=done.duration_s,
+            time=done.time, rank=done.rank, line=done.line,
+        )
     ]  # fmt: skip
 
 

@@ -70,6 +70,7 @@ from parsers.engine.steps import (
     give_bars_to_first_rank,
     is_redraw,
     open_stage,
+    profiled_graphs,
     stage_bar,
     warmup_bar,
 )
@@ -182,6 +183,7 @@ class RunTracker:
         give_bars_to_first_rank(self._ranks)
         for rank, state in self._ranks.items():
             origin = Origin(None, rank, 0)
+            events += self._captured(state)
             events += end_step(state, None, is_finished=False)
             events += self._flush(state, origin)
             events += [*captures_done(state), *open_stage(state, last)]
@@ -199,10 +201,15 @@ class RunTracker:
                 state.is_warming_model
             ):
                 return []
+            case GraphsCaptured() if not state.is_divided:
+                before = self._captured(state)
+                state.captured = event
+                return before
         is_undated = isinstance(event, ServerReady) and event.time is None
         if is_undated and not self.failures.is_ready:
             event = msgspec.structs.replace(event, time=self._routes_at)
-        events = [*self._flush(state, origin), *self._progress(state, event)]
+        events = self._division(state, event)
+        events += [*self._flush(state, origin), *self._progress(state, event)]
         if not isinstance(event, PhaseMarked) or event.edge == "end":
             events += end_step(state, origin)
         self._has_cache = self._has_cache or isinstance(event, _WITH_CACHE)
@@ -217,6 +224,33 @@ class RunTracker:
             state.clocks.clear()
         events.append(event)
         return events
+
+    def _division(self, state: RankState, event: Event) -> list[Event]:
+        """What a capture was of which it was open whether it is one of the profiling run:
+        that is over where the memory for the KV cache is known, or the cache itself."""
+        everyone = list(self._ranks.values())
+        match event:
+            case MemoryBudgetSet() if event.kv_cache_bytes:
+                profiled = profiled_graphs(state)
+            case KVCacheAllocated() if event.rank is None:
+                profiled = [end for each in everyone for end in profiled_graphs(each)]
+            case KVCacheAllocated():
+                profiled = profiled_graphs(state)
+            case EngineInitialized() | ServerReady() | WarmupFinished():
+                return [made for each in everyone for made in self._captured(each)]
+            case _:
+                return []
+        if profiled and (nameless := self._ranks.get(None)) is not None:
+            nameless.captures.clear()
+        return profiled
+
+    def _captured(self, state: RankState) -> list[Event]:
+        """The capture that a rank ended, where no line shows that it was for the profile."""
+        done, state.captured = state.captured, None
+        if done is None:
+            return []
+        state.is_divided = True
+        return self._event(state, done, Origin(done.time, done.rank, done.line or 0))
 
     def _progress(self, state: RankState, event: Event) -> list[Event]:
         """Keep how far the start-up has come; the ends that follow from it."""

@@ -465,6 +465,26 @@ def test_the_stated_time_of_a_capture_is_its_phase():
     assert time["unlogged_s"] == 54.0
 
 
+def test_no_rank_warms_up_before_the_kv_cache_is_divided():
+    """The end of its warm-up can be the first line of a rank since it loaded the model
+    (`gpu_worker.py`, `_maybe_activate_jit_monitor`): what came before is not its warm-up."""
+    time = time_of(
+        RunStarted(time=0.0),
+        MemoryMeasured(stage="weights", duration_s=9.0, time=10.0, rank=0),
+        MemoryMeasured(stage="weights", duration_s=9.0, time=10.0, rank=1),
+        compiled("dynamo", 11.0, 25.0),
+        compiled("total", 12.0, 26.0),
+        MemoryBudgetSet(kv_cache_bytes=2**30, time=31.0, rank=0),
+        KVCacheAllocated(num_tokens=64, time=32.0),
+        GraphsCaptured(duration_s=5.0, time=45.0, rank=0),
+        PhaseMarked(name="model_warmup", edge="end", time=46.0, rank=1),
+        ServerReady(time=50.0),
+    )
+    assert totals(time)["model_warmup (other rank)"] == 8.0
+    warmup = time["ranks"][1]["phases"][-1]
+    assert warmup == {"name": "model_warmup", "start_s": 32.0, "duration_s": 14.0}
+
+
 def test_the_time_to_an_engine_is_unknown_where_the_first_lines_are_not_there():
     time = time_of(
         EngineInitialized(duration_s=1.5, time=36.0, line=1),

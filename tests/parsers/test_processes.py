@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 import pytest
 
 from parsers.engine import evidence, lines
@@ -187,12 +189,20 @@ SAMPLES = [
     for folder in ("vllm", "vllm-gaudi", "vllm-fork")
     for path in sorted((ROOT / "sample_logs" / folder).glob("*.log"))
 ]
+
+
+def _writer(line: str) -> str:
+    """The number that journald has for the process that wrote a line."""
+    match = re.search(r" pid=(\d+)", line)
+    return match[1] if match is not None else "815"
+
+
 WRAPPINGS = {
     "carriage returns": lambda n, line: line + "\r",
     "colours": lambda n, line: f"\x1b[36m{line}\x1b[0m",
     "compose": lambda n, line: f"vllm-server-1  | {line}",
     "pod": lambda n, line: f"[pod/vllm-0/server] {line}",
-    "journal": lambda n, line: f"Mar 02 09:00:01 host vllm[815]: {line}",
+    "journal": lambda n, line: f"Mar 02 09:00:01 host vllm[{_writer(line)}]: {line}",
     "chatter": lambda n, line: f"some other program, line {n}\n{line}",
 }
 FRONTS = {
@@ -233,6 +243,26 @@ def test_what_stands_around_lines_changes_no_figure(path, wrapping):
     lines = path.read_text("utf-8").split("\n")[:-1]
     wrapped = "\n".join(WRAPPINGS[wrapping](n, line) for n, line in enumerate(lines))
     assert figures(wrapped + "\n") == figures("\n".join(lines) + "\n")
+
+
+@pytest.mark.parametrize("time", ["2026-03-02T09:00:{}+0100", "мар 02 09:00:{}"])
+def test_a_unit_has_one_start_of_several_processes(time):
+    """journald names the process that wrote a line."""
+    text = (
+        "(APIServer pid=81) INFO 03-02 09:00:00 [u.py:345] vLLM API server version 0.26.0\n"
+        "(EngineCore pid=82) INFO 03-02 09:00:05 [core.py:116] Initializing a V1 LLM engine "
+        "(v0.26.0) with config: model='a/b', device_config=cuda\n"
+        "(Worker_TP0 pid=83) INFO 03-02 09:00:30 [gpu_worker.py:475] Available KV cache "
+        "memory: 5.35 GiB\n"
+        "(EngineCore pid=82) INFO 03-02 09:00:31 [kv_cache_utils.py:1733] GPU KV cache size: "
+        "215,401 tokens\n"
+    )
+    lines = text.splitlines(keepends=True)
+    front = f"{time} host python3[{{}}]: "
+    wrapped = [front.format(31, _writer(line)) + line for line in lines]
+    (made,) = figures("".join(wrapped))
+    assert made["memory"]["kv_cache_bytes"] == round(5.35 * 2**30)
+    assert made["memory"]["kv_cache_tokens"] == 215401
 
 
 PLATFORM = "DEBUG 04-30 17:{} [platforms/__init__.py:225] Automatically detected platform cuda."

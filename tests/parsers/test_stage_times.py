@@ -550,3 +550,66 @@ def test_a_server_that_stated_no_settings_has_no_time_to_ready():
     for settings, wall_s in (("", None), (args, 19.0)):
         found = events(imported + settings + text + ready)
         assert summary_of(found)["time"]["wall_s"] == wall_s
+
+
+CAPTURED_LINE = "Graph capturing finished in 3 secs, took 0.11 GiB"
+MEASURED_GRAPHS = (
+    "Capturing CUDA graphs (PIECEWISE): 100%|#####| 9/9 [00:02<00:00,  4.50it/s]\n"
+    "Capturing CUDA graphs (FULL): 100%|#####| 2/2 [00:01<00:00,  2.00it/s]\n"
+)
+GRAPHS = MEASURED_GRAPHS.replace("2/2 [00:01", "7/7 [00:04")
+
+
+def worker(rank: int, second: int, file: str, message: str) -> str:
+    return f"(Worker_TP{rank} pid={20 + rank}) INFO 07-16 10:00:{second:02d} [{file}] {message}\n"
+
+
+def captured(text: str) -> tuple[dict[str, float], dict]:
+    summary = summary_of(events(text))
+    found: dict[str, float] = {}
+    for phase in summary["time"]["phases"]:
+        found[phase["name"]] = found.get(phase["name"], 0.0) + phase["duration_s"]
+    return found, summary
+
+
+@pytest.mark.parametrize("ranks", [1, 2])
+@pytest.mark.parametrize("has_size", [True, False])
+def test_what_the_profile_captures_are_not_the_graphs(ranks, has_size):
+    """Model runner V2 captures with the same line once before the KV cache is divided
+    (`v1/worker/gpu/cudagraph_utils.py`, `profile_cudagraph_memory`)."""
+    took = "Graph capturing finished in {} secs, took {} GiB"
+    text = HEAD + MEASURED_GRAPHS
+    for rank in range(ranks):
+        text += worker(rank, 30, "model_runner.py:960", took.format(3, "0.11"))
+    text += worker(0, 31, "gpu_worker.py:625", "Available KV cache memory: 6.13 GiB")
+    if has_size or ranks > 1:
+        text += line(32, "kv_cache_utils.py:2235", "GPU KV cache size: 16,640 tokens")
+    text += GRAPHS
+    for rank in range(ranks):
+        text += worker(rank, 50, "model_runner.py:960", took.format(6, "0.61"))
+    text += line(52, "core.py:306", INITIALIZED.format(40)) + READY
+    found, summary = captured(text)
+    assert (found["graph_capture"], found["graph_memory_profile"]) == (6.0, 3.0)
+    graphs = summary["graphs"]
+    assert (graphs["captured"], graphs["duration_s"]) == (16, 6.0)
+    assert graphs["memory_bytes"] == round(0.61 * 2**30)
+    assert [(bar["mode"], bar["captured"]) for bar in graphs["bars"]] == [
+        ("PIECEWISE", 9), ("FULL", 7),
+    ]  # fmt: skip
+
+
+def test_a_start_that_measured_its_graphs_has_captured_none():
+    text = HEAD + MEASURED_GRAPHS
+    text += worker(0, 30, "model_runner.py:960", CAPTURED_LINE)
+    text += worker(0, 31, "gpu_worker.py:625", "Available KV cache memory: 6.13 GiB")
+    _, summary = captured(text)
+    assert (summary["graphs"], summary["status"]) == (None, "unknown")
+
+
+@pytest.mark.parametrize("end", ["", line(52, "core.py:306", INITIALIZED.format(40))])
+def test_a_capture_without_any_line_of_a_kv_cache_is_one_of_graphs(end):
+    """As where lines were selected from a log."""
+    text = HEAD + worker(0, 30, "model_runner.py:960", CAPTURED_LINE) + end
+    _, summary = captured(text)
+    assert summary["graphs"]["memory_bytes"] == round(0.11 * 2**30)
+    assert summary["status"] == "finished"

@@ -21,7 +21,7 @@ from warmup_insights.analysis.advice.finding import (
     start_rule,
 )
 from warmup_insights.model.figures import BY_NAME
-from warmup_insights.model.summary import PHASES, RunSummary
+from warmup_insights.model.summary import PHASES, CaptureBar, GraphFacts, RunSummary
 from warmup_insights.rules.setting_lives import has_setting, read_version
 from warmup_insights.units import MIB, format_bytes, format_duration
 
@@ -67,9 +67,9 @@ def capture_sizes(facts: RunFacts, start: Start) -> Iterator[Finding]:
         numbers,
         "cudagraph_capture_sizes",
         _limited_words(facts.summary),
-        _each_words(seconds, len(sizes), graphs.captured),
-        tuple(_table(sizes, seconds)),
-        gain_s=(0.0, seconds * _share_above(sizes)) if sizes else None,
+        _each_words(graphs, seconds, len(sizes)),
+        tuple(_table(facts.summary, sizes)),
+        gain_s=_most_dropped(facts.summary, sizes),
         price="a larger batch runs without a graph",
         ways=(*_decodes_only(facts.summary), *_without_own_lora(facts.summary)),
         phase="graph_capture",
@@ -81,20 +81,60 @@ def capture_sizes(facts: RunFacts, start: Start) -> Iterator[Finding]:
         yield bounded or finding
 
 
-def _each_words(seconds: float, num_sizes: int, captured: int | None) -> str:
-    """What one size costs, or one graph where the sizes are not known."""
+def _each_words(graphs: GraphFacts, seconds: float, num_sizes: int) -> str:
+    """What one size costs, or one graph where the sizes are not known; the slowest apart
+    where they took most of the time."""
+    steps = sorted(step for bar in graphs.bars for step in _steps(bar))
+    if steps:
+        each = _usual(steps)
+        slow = [step for step in steps if step >= max(2 * each, 2.0)]
+        if sum(slow) > 0.5 * sum(steps):
+            return (
+                f"{len(slow)} of {count_of(len(steps), 'graph')} took "
+                f"{format_duration(sum(slow))}, each of the others about "
+                f"{format_duration(round(each, 1))}"
+            )
     if num_sizes:
-        return f"each size costs {format_duration(seconds / num_sizes)}"
-    if captured:
-        each = format_duration(seconds / captured)
-        return f"each of the {captured} graphs costs {each} in the mean"
+        return f"each size costs {format_duration(seconds / num_sizes)} in the mean"
+    if graphs.captured:
+        each = seconds / graphs.captured
+        return (
+            f"each of the {graphs.captured} graphs costs {format_duration(each)} in the "
+            "mean"
+        )
     return "no figure: the sizes are not known"
 
 
-def _share_above(sizes: Sequence[int]) -> float:
-    """Of the sizes, those above the smallest limit that is shown."""
-    above = sum(size > LIMITS[0] for size in sizes)
-    return above / len(sizes)
+def _steps(bar: CaptureBar) -> list[float]:
+    """Seconds of the graphs of a bar, on its clock; the mean of those between two of its
+    states."""
+    taken = dict(bar.states)
+    steps = []
+    for a, b in pairwise(sorted(taken)):
+        steps += [(taken[b] - taken[a]) / (b - a)] * (b - a)
+    return steps
+
+
+def _usual(steps: Sequence[float]) -> float:
+    """What one of these graphs takes; the first capture of a kind prepares more, and can
+    take very long.
+
+    Whole seconds say nothing of a graph that takes less than one: then the mean of all
+    that show no more than one.
+    """
+    each = median(steps)
+    return each if each >= 1.0 else fmean(step for step in steps if step < 2.0)
+
+
+def _most_dropped(
+    summary: RunSummary, sizes: Sequence[int]
+) -> tuple[float, float] | None:
+    """Seconds of all sizes above the smallest limit that is shown, at most."""
+    kept = sum(size <= LIMITS[0] for size in sizes)
+    dropped = _dropped_s(summary, sizes, kept) if kept < len(sizes) else None
+    if dropped is None:
+        return (0.0, 0.0) if sizes else None
+    return 0.0, dropped[1]
 
 
 def _bounded(
@@ -214,8 +254,8 @@ def _dropped_s(
 ) -> tuple[float, float] | None:
     """Seconds of the largest sizes, which are captured first, on the clocks of the bars.
 
-    The least counts the median of a graph instead: the first capture of a kind also
-    prepares what the next one would have to.
+    The least counts what a graph usually takes: the first capture of a kind also prepares
+    what the next one would have to.
     """
     least = most = 0.0
     for bar in summary.graphs.bars if summary.graphs is not None else ():
@@ -226,11 +266,8 @@ def _dropped_s(
             continue
         before = max((mark for mark in marks if mark <= drop), default=0)
         own = taken.get(before, 0.0)
-        steps = [(taken[b] - taken[a]) / (b - a) for a, b in pairwise(marks)]
         most += own
-        # Whole seconds say nothing of a graph that takes less than one.
-        each = median(steps) if median(steps) >= 1.0 else fmean(steps)
-        least += min(own, before * each)
+        least += min(own, before * _usual(_steps(bar)))
     if not most and summary.graphs is not None and sizes:
         # One graph for each size, where no line counts them.
         count = summary.graphs.captured or len(sizes)
@@ -273,16 +310,15 @@ def _limited_words(summary: RunSummary) -> str:
     return f"{listed}; engines before V1 follow --max-num-seqs"
 
 
-def _table(sizes: Sequence[int], seconds: float) -> Iterator[str]:
+def _table(summary: RunSummary, sizes: Sequence[int]) -> Iterator[str]:
     """What the capture would take with fewer sizes."""
     for limit in LIMITS:
         kept = sum(size <= limit for size in sizes)
-        if 0 < kept < len(sizes):
-            less = seconds * (len(sizes) - kept) / len(sizes)
-            yield (
-                f"up to {limit}: {kept} of {len(sizes)} sizes, about "
-                f"{format_duration(less)} less"
-            )
+        less = _dropped_s(summary, sizes, kept) if 0 < kept < len(sizes) else None
+        if less is not None:
+            low, high = (format_duration(float(round(part))) for part in less)
+            span = high if low == high else f"{low} to {high}"
+            yield f"up to {limit}: {kept} of {len(sizes)} sizes, about {span} less"
 
 
 @rule(

@@ -139,6 +139,13 @@ _LOADING = frozenset(name for name in _ORDER if _ORDER[name] == _ORDER["load_mod
 _WARMING = frozenset(
     name for name in _ORDER if name.startswith(("prompt", "decode", "unified", "multi"))
 ) | {WARMUP, "mixed_graphs", "mixed_warmup"}
+_BEHIND_CACHE = frozenset(
+    name
+    for name, place in _ORDER.items()
+    if _ORDER["kv_cache"] < place < _ORDER[SERVER_START]
+) | {WARMUP}
+"""Stages that no rank begins before the KV cache is divided: the engine does that when all
+ranks have measured their memory (vLLM `v1/engine/core.py`, `_initialize_kv_caches`)."""
 _AFTER_LOADING = ("compile", "profile_run", "kernel_warmup", "sampler_warmup")
 
 STEPS = (WarmupStep, GraphCaptured)
@@ -361,9 +368,21 @@ class RankTime:
             if span.name in at_work
         )
 
+    def spans_behind(self, main: RankTime, end: float) -> Iterator[Span]:
+        """The spans until `end`, of another rank than the main one: the end of its warm-up
+        can be its first line since it loaded the model (vLLM `gpu_worker.py`,
+        `_maybe_activate_jit_monitor`)."""
+        cached = main.ended.get("kv_cache", -math.inf)
+        for span in self.spans_until(end):
+            if span.strength == BOUNDED and span.name in _BEHIND_CACHE:
+                start = max(span.start, cached)
+                yield Span(span.name, start, span.end, span.strength)
+            else:
+                yield span
+
     def spans_beside(self, main: RankTime, end: float) -> Iterator[Span]:
         """The spans of a slower rank, as they explain what is left of the main one's."""
-        for span in self.spans_until(end):
+        for span in self.spans_behind(main, end):
             if span.name == DOWNLOAD and main.waits_in(span):
                 yield span
             else:

@@ -383,18 +383,16 @@ class Timeline:
         """The phases of each rank; empty where there is one."""
         if len(self.by_rank) < 2:
             return []
-        return [
-            RankPhases(
-                rank=rank,
-                phases=[
-                    _phase(span, start)
-                    for span in partition(
-                        own.spans_until(self._until(own, end)), start, end
-                    )
-                ],
+        main = self.by_rank[min(self.by_rank)]
+        found = []
+        for rank, own in sorted(self.by_rank.items()):
+            until = self._until(own, end)
+            spans = (
+                own.spans_until(until) if own is main else own.spans_behind(main, until)
             )
-            for rank, own in sorted(self.by_rank.items())
-        ]
+            phases = [_phase(span, start) for span in partition(spans, start, end)]
+            found.append(RankPhases(rank=rank, phases=phases))
+        return found
 
     def _spans(self, end: float) -> Iterable[Span]:
         main = min(self.by_rank, default=0)
