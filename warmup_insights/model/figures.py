@@ -320,7 +320,7 @@ def _phase_figures(phase: str) -> tuple[Figure, ...]:
         figure("omitted", "buckets omitted", "count", None),
         figure("warmed", "buckets warmed", "count", None),
         figure("captured", "graphs captured", "count", None),
-        figure("captured_reported", "graphs captured, as logged", "count", None),
+        figure("captured_reported", "graphs captured, as reported", "count", None),
         figure("capture_percent", "share captured", "percent", "higher"),
         figure("graph_budget_bytes", "graph budget", "bytes", None, per_device=True),
         figure(

@@ -532,8 +532,14 @@ def _step_name(event: WarmupStep | GraphCaptured) -> str:
 
 
 def take_step(own: RankTime, event: WarmupStep | GraphCaptured, time: float) -> None:
-    """Steps of one phase are one span while they follow each other."""
+    """Steps of one phase are one span while they follow each other.
+
+    A pass that runs buckets and captures them is one phase, whichever of the two a step
+    is: that of its mark, as in the log of the same start.
+    """
     name = _step_name(event)
+    if f"{event.phase}_warmup" in own.marks:
+        name = f"{event.phase}_warmup"
     if event.duration_s is None:
         if own.doing != name:
             own.begin(name, time)
