@@ -276,6 +276,17 @@ def test_a_setting_ends_the_import_of_a_program_that_makes_an_engine():
     assert totals(time)["configure"] == 318.0
 
 
+def test_a_recorder_marks_where_the_configuration_begins():
+    """The command and the environment are recorded before the engine is imported."""
+    time = time_of(
+        PhaseMarked(name="import", edge="start", time=0.0),
+        ConfigRecorded(settings={"command": "vllm serve m"}, time=0.0),
+        PhaseMarked(name="configure", edge="start", time=85.0),
+        Failure(failure="error", message="refused", phase="configure", time=145.0),
+    )
+    assert totals(time) == {"import": 85.0, "configure": 60.0}
+
+
 def test_a_start_ends_with_its_failure_though_other_processes_wait_on():
     """One rank failed, and the engine states for a minute that it waits for it."""
     time = time_of(
