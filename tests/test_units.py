@@ -58,6 +58,12 @@ def test_formatted_size_reads_back_within_four_digits(size):
     assert parse_bytes(format_bytes(size)) == pytest.approx(size, rel=5e-4, abs=1)
 
 
+def test_no_size_is_so_many_of_its_unit_that_it_needs_an_exponent():
+    """What `doctor` requests of a host is more than any machine has."""
+    assert format_bytes(1 << 60) == "1 EiB"
+    assert format_bytes(2000 * 2**40) == "1.953 PiB"
+
+
 def test_format_of_the_engines():
     assert format_bytes(1024) == "1 KiB"
     assert format_bytes(1025) == "1.001 KiB"

@@ -132,9 +132,9 @@ def is_of_hundredths(size: float) -> bool:
 
 def _with_unit(size: float, step: float) -> str:
     """In a unit in which the size is below 1,024 and the step not above 1."""
-    for unit in ("B", "KiB", "MiB", "GiB", "TiB"):
+    for unit in ("B", "KiB", "MiB", "GiB", "TiB", "PiB", "EiB"):
         digits = f"{round_to(size, step):.4g}"
-        if not size or (abs(float(digits)) < KIB and step <= 1) or unit == "TiB":
+        if not size or (abs(float(digits)) < KIB and step <= 1) or unit == "EiB":
             return f"{digits} {unit}"
         size, step = size / KIB, step / KIB
     raise AssertionError("unreachable")

@@ -39,7 +39,7 @@ def capture_frame(summary: RunSummary) -> pd.DataFrame:
     """One row per phase and count of its buckets: phase, what, count, generated, text.
 
     `what` is `warmed`, `captured_reported` or `captured`; unknown counts are left out, and
-    what the log reports where its lines support the same count.
+    what the engine reports where its lines support the same count.
     """
     rows = []
     for phase, part in (summary.buckets or {}).items():
@@ -61,7 +61,7 @@ def captures_picture(summary: RunSummary) -> Picture:
     captures = capture_frame(summary)
     hint = "Shares of the generated buckets."
     if (captures["what"] == "captured_reported").any():
-        hint += " What a log reports as captured can be more than its lines support."
+        hint += " What the engine reports as captured can be more than the evidence supports."
     return Picture("Warmed and captured", hint, captures, capture_bars)
 
 
@@ -181,7 +181,7 @@ def _since(
 
 _COUNTS = (
     ("captured", "captured, supported by evidence", "captured"),
-    ("captured_reported", "captured, as the log reports it", "reserved"),
+    ("captured_reported", "captured, as the engine reports it", "reserved"),
     ("warmed", "warmed", "warmed"),
 )
 

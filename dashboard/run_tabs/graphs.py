@@ -92,16 +92,18 @@ def explanation(summary: RunSummary, phase: str) -> str:
     if captured is None and reported is None:
         return f"Buckets: {shows('generated')}; no line is about captured graphs."
     if captured is None:
+        rest = "no line states which were. Only a recorder can count them."
+        if not summary.is_log:
+            rest = "the recorder saw no capture, as under torch.compile."
         return (
-            f"The log reports {shows('captured_reported')} captured of "
+            f"The engine reports {shows('captured_reported')} captured of "
             f"{shows('generated')}. That number is the length of the bucket list, "
-            "printed whether or not a graph was recorded; no line states which were. "
-            "Only a recorder can count them."
+            f"printed whether or not a graph was recorded; {rest}"
         )
     text = f"{shows('captured')} of {shows('generated')} buckets have a graph "
     text += f"({shows('capture_percent')})"
     if reported is not None and reported != captured:
-        text += f", although the log reports {shows('captured_reported')}"
+        text += f", although the engine reports {shows('captured_reported')}"
     if part.graph_used_bytes is not None:
         text += f". They take {shows('graph_used_bytes')}"
         if part.graph_budget_bytes is not None:

@@ -20,6 +20,7 @@ from parsers.engine.signals import (
     FrameSeen,
 )
 from warmup_insights.model.events import SERVER_START
+from warmup_insights.model.failure_text import refusal
 
 _TRACEBACK = re.compile(r",? ?Traceback \(most recent call last\):?$")
 
@@ -111,10 +112,7 @@ def _thrown(match: re.Match[str]) -> Made:
 
 
 def _refused(match: re.Match[str]) -> Made:
-    """What pydantic prints below `validation error for`, without the value behind it."""
-    text = match["text"].partition(" [type=")[0].rstrip()
-    name = "ValueError" if match["kind"] == "Value error" else "AssertionError"
-    return FailureLine(f"{name}: {text}", is_bare=True)
+    return FailureLine(refusal(match[0]).rstrip(), is_bare=True)
 
 
 _ERROR = (
@@ -292,7 +290,7 @@ FAILURE_RULES: tuple[LineRule, ...] = (
     LineRule(
         "failure_validation",
         ("Value error, ", "Assertion failed, "),
-        r"\s{0,8}(?P<kind>Value error|Assertion failed), (?P<text>.{1,600})",
+        r"\s{0,8}(?:Value error|Assertion failed), .{1,600}",
         build=_refused,
         levels=(NO_LEVEL, "ERROR"),
         samples=(

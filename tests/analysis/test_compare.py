@@ -31,7 +31,7 @@ from warmup_insights.model.events import (
     KVCacheAllocated,
     RunStarted,
 )
-from warmup_insights.model.summary import TimePhase
+from warmup_insights.model.summary import MemoryFacts, TimePhase
 from warmup_insights.units import GIB
 
 
@@ -119,8 +119,8 @@ def test_unknown_is_not_zero():
 
 
 def test_differences_within_the_rounding_of_a_log_are_none():
-    """14.03 and 14.035 GiB are printed alike; 49 and 50 s are neighbours."""
-    sizes = [14.03 * GIB, 14.035 * GIB]
+    """14.03 and 14.04 GiB are neighbours, and so are 49 and 50 s."""
+    sizes = [14.03 * GIB, 14.04 * GIB]
     runs = [
         summary_of(
             [
@@ -141,6 +141,62 @@ def test_differences_within_the_rounding_of_a_log_are_none():
     exact = compare([changed(run, source={"kind": "recorder"}) for run in runs])
     assert verdicts(exact, "prompt_graph_used_bytes") == ["worse"]
     assert verdicts(exact, "warmup_s") == ["worse"]
+
+
+def memory(run_id, source_kind="log", **sizes):
+    summary = summary_of([started(engine="vllm")], run_id, source_kind=source_kind)
+    whole = {name: round(size * GIB) for name, size in sizes.items()}
+    return changed(summary, memory=MemoryFacts(**whole))
+
+
+@pytest.mark.parametrize(
+    ("before", "after"), [(62.10, 62.11), (62.11, 62.10), (7.02, 7.03)]
+)
+def test_sizes_one_step_apart_are_the_same(before, after):
+    """Two roundings to hundredths of a GiB, and to whole bytes, lie between them."""
+    pair = [memory("a", kv_cache_bytes=before), memory("b", kv_cache_bytes=after)]
+    assert verdicts(compare(pair), "kv_cache_bytes") == ["same"]
+
+
+def test_each_rounded_part_adds_to_the_doubt_about_a_sum():
+    """Total less free: two sizes of each run are rounded."""
+    pair = [
+        memory("a", total_bytes=95.0, free_bytes=92.97, at_start_bytes=2.03),
+        memory("b", total_bytes=95.0, free_bytes=92.99, at_start_bytes=2.01),
+        memory("c", total_bytes=95.0, free_bytes=93.01, at_start_bytes=1.99),
+    ]
+    assert verdicts(compare(pair), "at_start_bytes") == ["same", "better"]
+
+
+def test_a_size_that_differs_by_less_than_is_shown_is_the_same():
+    """What is in use on a device differs by some MiB from start to start."""
+    pair = [memory("a", "recorder", kv_cache_bytes=62.10),
+            memory("b", "recorder", kv_cache_bytes=62.12)]  # fmt: skip
+    assert verdicts(compare(pair), "kv_cache_bytes") == ["same"]
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "percent"),
+    [(100.0, 150.0, 50.0), (100.0, 1100.0, 1000.0), (100.0, 1200.0, None),
+     (2.0, 3.0, None), (-1.0, 40.0, None), (100.0, 0.0, -100.0)],
+)  # fmt: skip
+def test_a_percentage_of_a_tiny_base_is_not_stated(before, after, percent):
+    """Times of a log have whole seconds: 2 s is no base, and neither is less than none."""
+    pair = [
+        changed(summary_of([started()], run_id, source_kind="log"),
+                time={"unlogged_s": seconds})
+        for run_id, seconds in (("a", before), ("b", after))
+    ]  # fmt: skip
+    (change,) = figure(compare(pair), "unlogged_s").changes
+    assert (change.absolute, change.percent) == (after - before, percent)
+
+
+def test_what_cannot_be_judged_and_is_the_same_is_not_worth_showing():
+    first = summary_of(start_up(device_name="Gaudi 2"))
+    second = summary_of(start_up(device_name="Gaudi 3"), "bbb")
+    row = figure(compare([first, second]), "kv_cache_bytes")
+    assert row.changes[0].verdict == "not_comparable"
+    assert not row.is_telling
 
 
 def test_contradictory_figures_are_not_judged():

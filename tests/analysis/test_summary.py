@@ -488,3 +488,28 @@ def test_a_bucket_without_a_graph_is_no_hole_between_those_that_have_one():
         Failure(failure="error", message="gone"),
     ]
     assert summary_of(failed)["buckets"]["prompt"]["warmed"] == 3
+
+
+READ = MemoryMeasured(stage="weights", used_bytes=15 * GIB, total_bytes=96 * GIB)
+CACHE = KVCacheAllocated(num_blocks=4160)
+OVER = (WarmupFinished(duration_s=9.0), ServerReady())
+
+
+@pytest.mark.parametrize(
+    ("events", "used"),
+    [
+        ([READ], 15 * GIB),
+        ([READ, CACHE], None),
+        ([READ, *OVER], None),
+        ([READ, WarmupFinished(skipped=True)], 15 * GIB),
+        ([READ, step((1, 128, 0))], None),
+        ([READ, step((1, 128, 0), free_before_bytes=40 * GIB)], 56 * GIB),
+        ([READ, step((1, 128, 0), free_before_bytes=40 * GIB), *OVER],
+         None),
+        ([READ, step((1, 128, 0), free_after_bytes=39 * GIB), *OVER,
+          CACHE], 57 * GIB),
+    ],
+)  # fmt: skip
+def test_memory_in_use_is_out_of_date_once_more_is_taken(events, used):
+    """Of a start that is over, what its weights took is not what is in use."""
+    assert summary_of([RunStarted(), *events])["progress"]["used_bytes"] == used

@@ -277,6 +277,17 @@ def test_a_setting_ends_the_import_of_a_program_that_makes_an_engine():
     assert totals(time)["configure"] == 318.0
 
 
+def test_a_recorder_marks_where_the_configuration_begins():
+    """The command and the environment are recorded before the engine is imported."""
+    time = time_of(
+        PhaseMarked(name="import", edge="start", time=0.0),
+        ConfigRecorded(settings={"command": "vllm serve m"}, time=0.0),
+        PhaseMarked(name="configure", edge="start", time=85.0),
+        Failure(failure="error", message="refused", phase="configure", time=145.0),
+    )
+    assert totals(time) == {"import": 85.0, "configure": 60.0}
+
+
 def test_a_start_ends_with_its_failure_though_other_processes_wait_on():
     """One rank failed, and the engine states for a minute that it waits for it."""
     time = time_of(
@@ -491,3 +502,15 @@ def test_the_time_to_an_engine_is_unknown_where_the_first_lines_are_not_there():
         PhaseMarked(name="load_weights", edge="end", duration_s=1.0, time=37.0, line=2),
     )
     assert (time["wall_s"], time["engine_init_s"]) == (None, 1.5)
+
+
+def test_a_pass_over_buckets_is_one_phase_whether_its_steps_are_captured_or_not():
+    """The log of vllm-gaudi has one bar of prompts; a recording knows each step's graph."""
+    time = time_of(
+        PhaseMarked(name="prompt_warmup", edge="start", time=0.0, rank=0),
+        WarmupStep(phase="prompt", mode="graph", duration_s=4.0, time=0.0, rank=0),
+        WarmupStep(phase="prompt", mode="eager", duration_s=2.0, time=4.0, rank=0),
+        PhaseMarked(name="prompt_warmup", edge="end", time=6.0, rank=0),
+        WarmupStep(phase="prompt", mode="graph", duration_s=2.0, time=6.0, rank=0),
+    )
+    assert totals(time) == {"prompt_warmup": 6.0, "prompt_graphs": 2.0}

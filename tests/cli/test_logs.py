@@ -101,6 +101,24 @@ def test_one_bad_file_does_not_stop_the_others(run, tmp_path):
 def test_only_bad_files_are_one_sentence(run, tmp_path):
     result = run("ingest", str(tmp_path / "none.log"))
     assert isinstance(result.exception, WarmupInsightsError)
+    assert result.output == ""
+
+
+def test_a_missing_file_leaves_no_database_behind(tmp_path):
+    database = tmp_path / "new.db"
+    missing = str(tmp_path / "none.log")
+    result = CliRunner().invoke(cli, ["ingest", missing, "--db", str(database)])
+    assert result.exit_code == 1
+    assert not database.exists()
+
+
+@pytest.mark.parametrize(
+    "arguments", [("runs", "--limit", "abc"), ("buckets", "lookup", "1", "a", "3")]
+)
+def test_text_in_place_of_an_integer_is_refused_in_plain_words(arguments):
+    result = CliRunner().invoke(cli, list(arguments))
+    assert result.exit_code == 2
+    assert "is not a valid integer." in result.output
 
 
 def test_wrong_time_zone_is_one_sentence(run):

@@ -361,7 +361,10 @@ def test_what_only_the_log_claims_is_drawn_apart(recorded):
     """vllm-gaudi prints the length of the bucket list as captured."""
     section = PhaseBuckets(generated=8, warmed=8, captured_reported=8)
     summary = structs.replace(recorded.summary, buckets={"prompt": section})
-    assert list(drawn_shares(summary)) == ["captured, as the log reports it", "warmed"]
+    assert list(drawn_shares(summary)) == [
+        "captured, as the engine reports it",
+        "warmed",
+    ]
 
 
 def test_sampler_and_defragmenter_times(recorded):

@@ -177,6 +177,23 @@ def test_find_run_knows_ids_labels_prefixes_and_latest(store):
             store.find_run(text)
 
 
+def test_a_run_without_a_time_is_the_latest_only_where_none_has_one(store):
+    """Such a file may be of any year, and may hold no start-up at all."""
+    add_run(store, "undated", started_at=None, created_at=9e9)
+    assert store.find_run("latest").run_id == "undated"
+    add_run(store, "dated", started_at=100.0)
+    assert store.find_run("latest").run_id == "dated"
+
+
+def test_find_run_knows_the_names_of_logs_that_lists_show(store):
+    add_run(store, "abc123", source_name="a.log")
+    add_run(store, "abd456", source_name="b.log")
+    add_run(store, "abe789", source_name="b.log")
+    assert store.find_run("a.log").run_id == "abc123"
+    with pytest.raises(StoreError, match=r"'b\.log' means several runs: "):
+        store.find_run("b.log")
+
+
 def test_find_run_in_an_empty_store_says_what_to_do(store):
     with pytest.raises(StoreError, match="no runs yet; add one with"):
         store.find_run("latest")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from types import SimpleNamespace
 
 import pytest
 
@@ -10,8 +11,8 @@ from tests.vllm_plugin.listening import of_kind, session_with_list
 from tests.vllm_plugin.standin_config import config_of
 from warmup_insights.model.events import Note
 from warmup_insights.units import GIB
-from warmup_insights.vllm_plugin import facts
-from warmup_insights.vllm_plugin.calls import Outcome
+from warmup_insights.vllm_plugin import engine_core, facts
+from warmup_insights.vllm_plugin.calls import Call, Outcome
 from warmup_insights.vllm_plugin.settings import (
     RAY_PREFIXES,
     VARIABLES,
@@ -49,6 +50,41 @@ def test_messages_of_failures_are_masked_and_cut():
     (failure,) = of_kind(events, "failure")
     assert "secret" not in failure.message
     assert len(failure.message) <= 2000
+
+
+@pytest.mark.parametrize(
+    ("message", "shown"),
+    [
+        ("1 validation error for VllmConfig\n  Value error, 4 heads do not divide by 3. "
+         "[type=value_error, input_value=ArgsKwargs((), {'a': 1}), input_type=ArgsKwargs]\n"
+         "    For further information visit https://errors.pydantic.dev/2.14/v/value_error",
+         "ValueError: 4 heads do not divide by 3."),
+        ("1 validation error for SchedulerConfig\nmax_num_seqs\n  Input should be greater "
+         "than or equal to 1 [type=greater_than_equal, input_value=0, input_type=int]",
+         "ValidationError: max_num_seqs: Input should be greater than or equal to 1"),
+        ("no heading", "ValidationError: no heading"),
+    ],
+)  # fmt: skip
+def test_a_refused_setting_is_stated_without_the_heading_of_pydantic(message, shown):
+    class ValidationError(ValueError):
+        pass
+
+    session, events = session_with_list()
+    session.note_failure(Outcome(error=ValidationError(message)))
+    (failure,) = of_kind(events, "failure")
+    assert failure.message == shown
+
+
+def test_a_refused_setting_has_the_model_that_was_given(monkeypatch):
+    monkeypatch.setattr(engine_core, "parent_process", lambda: None)
+    session, events = session_with_list()
+    call = Call(("self",), (SimpleNamespace(model="owner/model"),), {})
+    watch = engine_core.configure(session, call)
+    next(watch)
+    with pytest.raises(StopIteration):
+        watch.send(Outcome(error=ValueError("refused")))
+    models = [event.model for event in of_kind(events, "config_recorded")]
+    assert models[-1:] == ["owner/model"]
 
 
 def test_a_failure_keeps_the_figures_of_its_text():

@@ -399,8 +399,11 @@ def _meaning(value: Any) -> tuple[str, Any]:
     return ("text", text)
 
 
-SAME_TIME = 0.0005
-"""Of a time: less is printed as 0.0 % and is no difference."""
+SAME_SHARE = 0.0005
+"""Of a time or a size: less is printed as 0.0 % and is no difference."""
+MOST_TIMES = 10
+"""A change of more times its base is stated by its size alone, and so is one of a base
+below so many steps of its rounding: a percentage of either means nothing."""
 _ALWAYS_TELLING = ("warmup_s", "captured_percent", "num_kv_blocks", "misses")
 
 
@@ -409,12 +412,14 @@ class Change:
     """From the baseline to one run.
 
     `verdict` is `better`, `worse`, `changed` (no direction is better), `same`,
-    `unknown` or `not_comparable`.
+    `unknown` or `not_comparable`. `percent` is None where a percentage means nothing.
     """
 
     absolute: float | None
     percent: float | None
     verdict: str
+    is_same: bool = False
+    """Whether the two can be one value, judged or not."""
 
 
 @dataclass(frozen=True)
@@ -442,7 +447,7 @@ class FigureRow:
     @property
     def is_telling(self) -> bool:
         """Whether the row is worth showing where those that did not change are not."""
-        if any(change.verdict != "same" for change in self.changes):
+        if not all(change.is_same for change in self.changes):
             return True
         return self.name in _ALWAYS_TELLING
 
@@ -564,25 +569,34 @@ def change(
     if before is None or after is None:
         return Change(None, None, "unknown")
     difference = after - before
-    percent = 100.0 * difference / abs(before) if before else None
-    return Change(difference, percent, _verdict(figure, old, new, fit))
+    is_small = before <= MOST_TIMES * 2 * figure.doubt(old)
+    percent = None
+    if not is_small and difference <= MOST_TIMES * before:
+        percent = 100.0 * difference / before
+    is_same = abs(difference) <= _slack(figure, old, new)
+    verdict = _verdict(figure, difference, fit, is_same=is_same)
+    return Change(difference, percent, verdict, is_same)
+
+
+def _slack(figure: Figure, old: RunSummary, new: RunSummary) -> float:
+    """The largest difference that is none."""
+    slack = figure.doubt(old) + figure.doubt(new)
+    if figure.unit == "bytes" and slack:
+        slack += 1.0  # what was rounded is stored in whole bytes
+    least = SAME_SHARE if figure.unit in ("s", "bytes") else 0.0
+    return max(slack, least * abs(figure.read(old) or 0.0))
 
 
 def _verdict(
-    figure: Figure, old: RunSummary, new: RunSummary, fit: Comparability
+    figure: Figure, difference: float, fit: Comparability, *, is_same: bool
 ) -> str:
-    before, after = figure.read(old) or 0.0, figure.read(new) or 0.0
     if fit.reason(figure) is not None:
         return "not_comparable"
-    step = max(
-        figure.step(old), figure.step(new),
-        SAME_TIME * before if figure.unit == "s" else 0.0,
-    )  # fmt: skip
-    if abs(after - before) <= step:
+    if is_same:
         return "same"
     if figure.better is None:
         return "changed"
-    return "better" if (after > before) == (figure.better == "higher") else "worse"
+    return "better" if (difference > 0) == (figure.better == "higher") else "worse"
 
 
 def _row(

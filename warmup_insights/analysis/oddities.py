@@ -62,7 +62,7 @@ def _captures(summary: RunSummary) -> Iterator[str]:
             )
         if captured is None and part.captured_reported is not None:
             yield (
-                f"The log states {part.captured_reported} {phase} graphs were captured, "
+                f"The engine reports {part.captured_reported} {phase} graphs as captured, "
                 "but that number is the length of the bucket list."
             )
         if part.spikes and part.spikes_s:

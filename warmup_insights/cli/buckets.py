@@ -38,7 +38,7 @@ from warmup_insights.cli.bucket_options import (
     version_option,
 )
 from warmup_insights.cli.buckets_fit import fit_command
-from warmup_insights.cli.options import force_option, json_option
+from warmup_insights.cli.options import IntegerRange, force_option, json_option
 from warmup_insights.cli.printing import (
     print_json,
     print_notes,
@@ -137,9 +137,9 @@ def generate_command(
 
 
 @buckets.command("lookup")
-@click.argument("batch", type=click.IntRange(min=1))
-@click.argument("query", type=click.IntRange(min=1))
-@click.argument("context", type=click.IntRange(min=0))
+@click.argument("batch", type=IntegerRange(min=1))
+@click.argument("query", type=IntegerRange(min=1))
+@click.argument("context", type=IntegerRange(min=0))
 @settings_options
 @_scheme_option
 @click.option(
@@ -155,7 +155,7 @@ def generate_command(
 @click.option(
     "--walk",
     "num_tokens",
-    type=click.IntRange(min=0, max=1_000_000),
+    type=IntegerRange(min=0, max=1_000_000),
     default=0,
     metavar="N",
     help="Show the decode buckets of the next N tokens; needs --context-tokens.",

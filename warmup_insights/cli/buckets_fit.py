@@ -20,6 +20,7 @@ from warmup_insights.bucketing.versions import rules_name
 from warmup_insights.cli.bucket_options import Request, read_bounded, settings_options
 from warmup_insights.cli.loading import load_runs
 from warmup_insights.cli.options import (
+    IntegerRange,
     db_option,
     force_option,
     json_option,
@@ -56,7 +57,7 @@ WITHOUT_BUCKETS = ("cuda", "rocm", "xpu", "cpu", "tpu")
     help="Result of `vllm bench serve --save-result --save-detailed`.",
 )  # fmt: skip
 @click.option(
-    "--max-buckets", type=click.IntRange(1), metavar="N",
+    "--max-buckets", type=IntegerRange(1), metavar="N",
     help=f"Most buckets. [default: {DEFAULT_BUCKETS}, if there is no other limit]",
 )  # fmt: skip
 @click.option(
@@ -72,11 +73,11 @@ WITHOUT_BUCKETS = ("cuda", "rocm", "xpu", "cpu", "tpu")
     help="Most graph memory, as 8GiB; needs RUN.",
 )
 @click.option(
-    "--block-weight", type=click.IntRange(0, MAX_OPTION), default=1, show_default=True,
+    "--block-weight", type=IntegerRange(0, MAX_OPTION), default=1, show_default=True,
     help="Tokens that a padded context block counts as.",
 )  # fmt: skip
 @click.option(
-    "--query-step", type=click.IntRange(1, MAX_OPTION), default=1, show_default=True,
+    "--query-step", type=IntegerRange(1, MAX_OPTION), default=1, show_default=True,
     help="Query lengths are multiples of this.",
 )  # fmt: skip
 @click.option(

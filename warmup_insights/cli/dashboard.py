@@ -7,7 +7,7 @@ import os
 
 import click
 
-from warmup_insights.cli.options import db_option
+from warmup_insights.cli.options import IntegerRange, db_option
 from warmup_insights.errors import WarmupInsightsError
 from warmup_insights.storage import EventStore
 from warmup_insights.storage.engine import check_path
@@ -20,7 +20,7 @@ from warmup_insights.storage.location import database_path, shown_location
     "--host", default="127.0.0.1", show_default=True, help="Address to listen on."
 )
 @click.option(
-    "--port", type=click.IntRange(1, 65535), default=8501, show_default=True,
+    "--port", type=IntegerRange(1, 65535), default=8501, show_default=True,
     help="Port to listen on.",
 )  # fmt: skip
 @click.option(
@@ -30,7 +30,7 @@ from warmup_insights.storage.location import database_path, shown_location
 )
 @click.option(
     "--max-upload-mb",
-    type=click.IntRange(1),
+    type=IntegerRange(1),
     default=400,
     show_default=True,
     help="Largest file that can be uploaded, in megabytes.",

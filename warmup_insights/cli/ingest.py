@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sys
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -11,7 +12,12 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from warmup_insights import storage
-from warmup_insights.cli.options import db_option, json_option, parsed_by
+from warmup_insights.cli.options import (
+    IntegerRange,
+    db_option,
+    json_option,
+    parsed_by,
+)
 from warmup_insights.cli.printing import print_json, print_notes, print_tables
 from warmup_insights.errors import InputError, WarmupInsightsError
 from warmup_insights.export.tables import make_table, plain
@@ -133,7 +139,7 @@ MAX_UNKNOWN_SHOWN = 10
 @click.option("--label", help="Name for the runs that are found.")
 @click.option(
     "--year",
-    type=click.IntRange(2023, 2100),
+    type=IntegerRange(2023, 2100),
     help="Year of the first stamp, where the log holds no full date.",
 )
 @click.option(
@@ -144,7 +150,7 @@ MAX_UNKNOWN_SHOWN = 10
 )
 @click.option(
     "--jobs",
-    type=click.IntRange(1, 1024),
+    type=IntegerRange(1, 1024),
     metavar="N",
     help="Processes that read. Without it as many as pay: one for a few small files, "
     "at most one for each core.",
@@ -235,6 +241,7 @@ def ingest(
     files, unread = _found(paths, find_files if ray is None else find_remote)
     if unread and (follow or not files):
         raise WarmupInsightsError(unread[0].error or "Nothing could be read")
+    _refuse_missing(files, may_come=bool(ray or follow or pods))
     outcomes = [] if ray is None else _ingest_on_ray(db, files, options, ray)
     with storage.EventStore(db) as store:
         if follow:
@@ -269,6 +276,16 @@ def _found(
         except InputError as problem:
             unread.append(Outcome(path, state="failed", error=str(problem)))
     return files, unread
+
+
+def _refuse_missing(files: Sequence[str], *, may_come: bool) -> None:
+    """Where no file is there, no database is made for them either."""
+    if (
+        not may_come
+        and not any(map(os.path.exists, {*files} - {"-"}))
+        and "-" not in files
+    ):
+        raise InputError(f"There is no file {files[0]}; check the path")
 
 
 def _joined(

@@ -44,6 +44,12 @@ json_option = click.option(
 force_option = click.option("--force", is_flag=True, help="Overwrite files that exist.")
 
 
+class IntegerRange(click.IntRange):
+    """An integer within bounds, by the name that users have for it."""
+
+    name = "integer"
+
+
 class FiniteRange(click.FloatRange):
     """A number within bounds; `nan` and `inf` are within none."""
 

@@ -32,6 +32,7 @@ from warmup_insights.bucketing.versions import MAIN, RELEASES, version_name
 from warmup_insights.cli.loading import load_runs
 from warmup_insights.cli.options import (
     FiniteRange,
+    IntegerRange,
     all_of,
     db_option,
     json_option,
@@ -97,7 +98,7 @@ goal_options = all_of(
 @click.argument("run")
 @all_of(
     *(
-        _changed(n, BucketingSettings, type=click.IntRange(1), metavar="N")
+        _changed(n, BucketingSettings, type=IntegerRange(1), metavar="N")
         for n in _LIMITS
     ),
     *(_changed(n, callback=read_shares, metavar="SHARE[,SHARE]") for n in _SHARES),

@@ -7,7 +7,12 @@ import time
 import click
 
 from warmup_insights import storage
-from warmup_insights.cli.options import FiniteRange, db_option, json_option
+from warmup_insights.cli.options import (
+    FiniteRange,
+    IntegerRange,
+    db_option,
+    json_option,
+)
 from warmup_insights.cli.printing import print_json
 from warmup_insights.drainer import open_store
 from warmup_insights.model.run import RunRecord
@@ -20,7 +25,7 @@ _DAY_S = 86_400.0
 @click.command()
 @click.argument("run", nargs=-1)
 @click.option(
-    "--keep", type=click.IntRange(0), metavar="N", help="Keep the newest N runs."
+    "--keep", type=IntegerRange(0), metavar="N", help="Keep the newest N runs."
 )
 @click.option(
     "--older-than",

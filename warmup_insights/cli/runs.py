@@ -10,7 +10,7 @@ import click
 
 from warmup_insights import storage
 from warmup_insights.analysis.sentences import serving_words
-from warmup_insights.cli.options import db_option, json_option
+from warmup_insights.cli.options import IntegerRange, db_option, json_option
 from warmup_insights.cli.printing import print_json, print_tables, printable
 from warmup_insights.drainer import open_store
 from warmup_insights.errors import StoreError
@@ -33,7 +33,7 @@ BLOCK = 500
 @click.command()
 @db_option
 @click.option(
-    "--limit", default=50, show_default=True, type=click.IntRange(1, 100_000),
+    "--limit", default=50, show_default=True, type=IntegerRange(1, 100_000),
     help="Most runs to list.",
 )  # fmt: skip
 @click.option("--search", help="Part of a name, model, label or note.")

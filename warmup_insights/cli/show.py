@@ -258,7 +258,7 @@ def _buckets(summary: RunSummary) -> TextTable:
     for phase, part in phases.items():
         cells = {name: text_of(summary, f"{phase}_{name}") for name in shown}
         if part.captured is None and part.captured_reported is not None:
-            cells["captured"] = f"? (log: {part.captured_reported})"
+            cells["captured"] = f"? (reported: {part.captured_reported})"
         rows.append((phase, *cells.values()))
     header = ("phase", *(_COLUMNS[name] for name in shown))
     return make_table("Buckets", header, rows, right=range(1, len(header)))

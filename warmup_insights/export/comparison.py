@@ -77,9 +77,10 @@ def change_texts(row: FigureRow) -> list[str]:
 
 def _change_text(change: Change, unit: Unit, step: float) -> str:
     """A change in words, such as `+1.2 GiB (+5.3 %) better`."""
-    if change.verdict in ("unknown", "same"):
-        return change.verdict
-    assert change.absolute is not None, "only an unknown change has no number"
+    if change.is_same:
+        return "same"
+    if change.absolute is None:
+        return "unknown"
     sign = "+" if change.absolute >= 0 else "-"
     text = sign + (
         f"{abs(change.absolute):.4g} points"

@@ -107,6 +107,29 @@ def kind_of_message(message: str) -> str:
     return "killed" if _KILLED.search(message) else "error"
 
 
+_REFUSALS = {"Value error, ": "ValueError: ", "Assertion failed, ": "AssertionError: "}
+"""What pydantic puts before the text of an error that a validator raised."""
+
+
+def raised_text(name: str, message: str) -> str:
+    """The text of an error by its name and message, that of pydantic's about a setting
+    without its heading and the value behind it."""
+    heading, _, rest = message.partition("\n")
+    if " validation error" not in heading or not rest:
+        return f"{name}: {message}"
+    return refusal(rest, f"{name}: ")
+
+
+def refusal(text: str, name: str = "") -> str:
+    """What pydantic prints below `validation error for`, without the value behind it."""
+    stated = text.partition(" [type=")[0]
+    text = ": ".join(line.strip() for line in stated.splitlines())
+    for prefix, error in _REFUSALS.items():
+        if text.startswith(prefix):
+            return error + text.removeprefix(prefix)
+    return name + text
+
+
 def figures_of(message: str) -> dict[str, float]:
     """The figures that a message states, by the fields of a failure."""
     message = message[:MAX_TEXT]

@@ -86,15 +86,27 @@ class Figure:
             size = summary.memory_or_none.block_bytes or 1
             return BY_NAME["graph_unused_bytes"].step(summary) / size
         steps = [resolution(summary, value, self.unit)]
-        if self.name in _SUMS:
-            is_of_free = summary.memory_or_none.free_bytes is not None
-            whole = "total_bytes" if is_of_free else "free_bytes"  # not in the margin
-            steps += [
-                BY_NAME[part].step(summary)
-                for part in MADE_OF[self.name]
-                if (self.name, part) != ("margin_bytes", whole)
-            ]
+        steps += [part.step(summary) for part in self._parts(summary)]
         return max(steps)
+
+    def doubt(self, summary: RunSummary) -> float:
+        """How far rounding can have moved the value: half a step, of a sum half a step of
+        each of its parts."""
+        if self.name == "graph_unused_blocks":
+            size = summary.memory_or_none.block_bytes or 1
+            return BY_NAME["graph_unused_bytes"].doubt(summary) / size
+        parts = [part.doubt(summary) for part in self._parts(summary)]
+        return sum(parts) if parts else self.step(summary) / 2
+
+    def _parts(self, summary: RunSummary) -> list[Figure]:
+        """The sizes that a sum or difference of sizes is made of; none of other figures."""
+        is_of_free = summary.memory_or_none.free_bytes is not None
+        whole = "total_bytes" if is_of_free else "free_bytes"  # not in the margin
+        return [
+            BY_NAME[part]
+            for part in (MADE_OF[self.name] if self.name in _SUMS else ())
+            if (self.name, part) != ("margin_bytes", whole)
+        ]
 
     def text(self, summary: RunSummary) -> str:
         """The value for people, with the digits that it has, marked where its evidence
@@ -308,7 +320,7 @@ def _phase_figures(phase: str) -> tuple[Figure, ...]:
         figure("omitted", "buckets omitted", "count", None),
         figure("warmed", "buckets warmed", "count", None),
         figure("captured", "graphs captured", "count", None),
-        figure("captured_reported", "graphs captured, as logged", "count", None),
+        figure("captured_reported", "graphs captured, as reported", "count", None),
         figure("capture_percent", "share captured", "percent", "higher"),
         figure("graph_budget_bytes", "graph budget", "bytes", None, per_device=True),
         figure(

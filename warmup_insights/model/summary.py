@@ -892,7 +892,7 @@ class Progress(Part):
     free_bytes: int | None = None
     """What was free before the last step."""
     used_bytes: int | None = None
-    """In use on the device, as last stated."""
+    """In use on the device, as last stated; null once more was taken without a reading."""
     last_at: float | None = None
     """Time of the last event, seconds since the epoch."""
     finished_at: float | None = None

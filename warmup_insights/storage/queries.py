@@ -67,8 +67,8 @@ class Queries(ABC):
     """What can be read; a subclass has the connection.
 
     Filters of runs: label, source_id, source_kind, engine, version, model, device_kind,
-    status, synthetic (equal); since, until (start time in seconds); text (part of a
-    name, model, label or note). A filter that is None is none.
+    status, synthetic (equal); since, until (start time in seconds); is_dated (has a time
+    of its own); text (part of a name, model, label or note). A filter that is None is none.
     """
 
     @abstractmethod
@@ -155,12 +155,14 @@ class Queries(ABC):
         return found[0]
 
     def find_run(self, text: str) -> RunRecord:
-        """The run that a user means: `latest`, an id, a label, or the start of an id.
+        """The run that a user means: `latest`, an id, a label, the name of a log, or the
+        start of an id.
 
-        Raises StoreError when there is none or more than one.
+        The latest is the one that started last; one without a time only where none has
+        any. Raises StoreError when there is no such run, or more than one.
         """
         if text == "latest":
-            newest = self.runs(limit=1)
+            newest = self.runs(limit=1, is_dated=True) or self.runs(limit=1)
             if not newest:
                 raise StoreError(
                     "The database has no runs yet; add one with "
@@ -168,7 +170,8 @@ class Queries(ABC):
                 )
             return newest[0]
         starts = runs.c.run_id.istartswith(text, autoescape=True)
-        for condition in (runs.c.run_id == text, runs.c.label == text, starts):
+        names = (runs.c.run_id, runs.c.label, runs.c.source_name)
+        for condition in (*(name == text for name in names), starts):
             query = sa.select(runs).where(condition).order_by(_started.desc()).limit(6)
             found = self._fetch(query, _run_record)
             if len(found) == 1:
@@ -335,6 +338,8 @@ def _conditions(filters: dict[str, Any]) -> list[sa.ColumnElement[bool]]:
             conditions.append(_started >= value)
         elif name == "until":
             conditions.append(_started < value)
+        elif name == "is_dated":
+            conditions.append(runs.c.started_at.is_not(None))
         elif name == "text":
             parts = (runs.c[c].icontains(value, autoescape=True) for c in _SEARCHED)
             conditions.append(sa.or_(*parts))

@@ -32,6 +32,7 @@ from warmup_insights.model.events import (
     PhaseMarked,
     ServerReady,
 )
+from warmup_insights.secrets import mask_text
 from warmup_insights.vllm_plugin import facts
 from warmup_insights.vllm_plugin.calls import Call, Watch, whole
 from warmup_insights.vllm_plugin.session import Session
@@ -55,6 +56,9 @@ def configure(session: Session, call: Call) -> Watch:
         session.begin_run()
         session.emit(PhaseMarked, name="configure", edge="start")
     outcome = yield
+    model = getattr(call.owner, "model", None)
+    if is_start and outcome.error is not None and isinstance(model, str):
+        session.emit(ConfigRecorded, model=mask_text(model))
     if is_start:
         session.note_failure(outcome, phase="configure")
 

@@ -26,7 +26,7 @@ from warmup_insights.model.events import (
     RunFinished,
     RunStarted,
 )
-from warmup_insights.model.failure_text import figures_of, kind_of_message
+from warmup_insights.model.failure_text import figures_of, kind_of_message, raised_text
 from warmup_insights.model.run import RunRecord, new_run_id
 from warmup_insights.recorder import Recorder
 from warmup_insights.secrets import mask_text
@@ -226,7 +226,7 @@ class Session:
         self._failed = id(error)
         self._has_failed = True
         free, _ = device.free_and_total()
-        text = f"{type(error).__name__}: {error}"[:MESSAGE_LIMIT]
+        text = raised_text(type(error).__name__, str(error))[:MESSAGE_LIMIT]
         self.emit(
             Failure,
             failure="killed" if is_killed else kind_of_message(text),

@@ -11,6 +11,7 @@ from warmup_insights.model.events import (
     SERVER_START,
     CaptureProgress,
     ConfigRecorded,
+    DefragWarmup,
     EngineInitialized,
     Event,
     Failure,
@@ -25,6 +26,7 @@ from warmup_insights.model.events import (
     RunFinished,
     RunStarted,
     RuntimeCompile,
+    SamplerWarmup,
     ServerReady,
     ServingFailure,
     ShutdownRequested,
@@ -267,6 +269,14 @@ _STAGES: dict[type[Event], str] = {
     ServerReady: "ready",
 }
 """What an event names as the stage."""
+_TAKE_MEMORY = (
+    CaptureProgress,
+    DefragWarmup,
+    GraphsCaptured,
+    KVCacheAllocated,
+    SamplerWarmup,
+)
+"""What takes memory and states none in use: what was stated before it is out of date."""
 
 
 class ProgressFold:
@@ -307,12 +317,15 @@ class ProgressFold:
         elif isinstance(event, (MemoryMeasured, MemoryBudgetSet)):
             self._total_bytes = event.total_bytes or self._total_bytes
             if isinstance(event, MemoryMeasured):
-                self._measured(event.used_bytes, event.free_bytes)
+                used = self._used(event.used_bytes, event.free_bytes)
+                self._used_bytes = used if used is not None else self._used_bytes
         else:
             self._staged(event)
 
     def _staged(self, event: Event) -> None:
         """An event of a stage; the last one of all is that the server is ready."""
+        if self._finished is None and self._takes_memory(event):
+            self._used_bytes = None
         if isinstance(event, (WarmupFinished, ServerReady)):
             self._finished = event.time or self._last
             self._is_ready = isinstance(event, ServerReady)
@@ -326,6 +339,13 @@ class ProgressFold:
             return  # vllm-gaudi prints its size once more when warm-up is over
         elif type(event) in _STAGES:
             self._named(event, _STAGES[type(event)])
+
+    def _takes_memory(self, event: Event) -> bool:
+        """Whether more is in use than was stated before this event."""
+        if isinstance(event, WarmupFinished):
+            has_read = self._step and self._step.free_after_bytes is not None
+            return not (event.skipped or has_read)
+        return isinstance(event, _TAKE_MEMORY)
 
     def _named(
         self,
@@ -349,10 +369,10 @@ class ProgressFold:
         self._silence = max(self._silence, time - self._last)
         self._last = max(self._last, time)
 
-    def _measured(self, used: int | None, free: int | None) -> None:
+    def _used(self, used: int | None, free: int | None) -> int | None:
         if used is None and free is not None and self._total_bytes is not None:
-            used = self._total_bytes - free
-        self._used_bytes = used if used is not None else self._used_bytes
+            return self._total_bytes - free
+        return used
 
     def _stepped(self, event: WarmupStep) -> None:
         last = self._step
@@ -362,7 +382,9 @@ class ProgressFold:
         self._line = event.line or self._line
         self._done, self._total = event.index, event.total
         free = event.free_after_bytes
-        self._measured(None, event.free_before_bytes if free is None else free)
+        self._used_bytes = self._used(
+            None, event.free_before_bytes if free is None else free
+        )
         self._stage = (
             f"{event.phase} {'graphs' if event.mode == 'graph' else 'warm-up'}"
         )

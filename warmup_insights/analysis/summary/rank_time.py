@@ -444,8 +444,9 @@ def take_mark(  # noqa: C901, PLR0912 - a table: one case for each kind
             own.begin(SERVER_START, time)
         case WarmupFinished():
             _warmed(own, event, time)
-        case ConfigRecorded() if own.doing == "import" and event.settings:
-            # A program makes the configuration behind its imports, with no line where it begins.
+        case ConfigRecorded(line=int()) if own.doing == "import" and event.settings:
+            # A program makes the configuration behind its imports, with no line where it
+            # begins; a recorder marks that, and has the command before the imports.
             own.begin("configure", time)
         case ConfigRecorded():
             own.touch(time)
@@ -551,8 +552,14 @@ def _step_name(event: WarmupStep | GraphCaptured) -> str:
 
 
 def take_step(own: RankTime, event: WarmupStep | GraphCaptured, time: float) -> None:
-    """Steps of one phase are one span while they follow each other."""
+    """Steps of one phase are one span while they follow each other.
+
+    A pass that runs buckets and captures them is one phase, whichever of the two a step
+    is: that of its mark, as in the log of the same start.
+    """
     name = _step_name(event)
+    if f"{event.phase}_warmup" in own.marks:
+        name = f"{event.phase}_warmup"
     if event.duration_s is None:
         if own.doing != name:
             own.begin(name, time)
