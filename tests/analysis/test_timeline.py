@@ -22,6 +22,7 @@ from warmup_insights.model.events import (
     MemoryMeasured,
     Note,
     PhaseMarked,
+    RunFinished,
     RunStarted,
     ServerReady,
     WarmupFinished,
@@ -285,6 +286,23 @@ def test_a_start_ends_with_its_failure_though_other_processes_wait_on():
         Failure(failure="error", message="e", time=12.0, rank=3, line=3),
     )
     assert time["wall_s"] == 12.0
+
+
+def test_the_command_that_a_recorder_has_at_once_does_not_end_the_import():
+    begun = (
+        RunStarted(time=0.0, engine="vllm"),
+        PhaseMarked(name="import", edge="start", time=0.0),
+        ConfigRecorded(settings={"command": "vllm serve m"}, time=0.0),
+    )
+    whole = time_of(
+        *begun,
+        PhaseMarked(name="configure", edge="start", time=28.0),
+        PhaseMarked(name="start_engine", edge="start", time=60.0),
+        ServerReady(time=100.0),
+    )
+    assert totals(whole) == {"import": 28.0, "configure": 32.0}
+    ended = time_of(*begun, RunFinished(status="failed", time=11.0))
+    assert totals(ended) == {"import": 11.0}
 
 
 def test_captures_that_memory_is_estimated_with_are_a_part_of_that():

@@ -425,8 +425,11 @@ def take_mark(  # noqa: C901, PLR0912 - a table: one case for each kind
             own.begin(SERVER_START, time)
         case WarmupFinished():
             _warmed(own, event, time)
-        case ConfigRecorded() if own.doing == "import" and event.settings:
-            # A program makes the configuration behind its imports, with no line where it begins.
+        case ConfigRecorded() if (
+            own.doing == "import" and event.settings and event.line
+        ):
+            # A program makes the configuration behind its imports, with no line where it
+            # begins; a recorder marks that, and has the command from the first moment on.
             own.begin("configure", time)
         case ConfigRecorded():
             own.touch(time)
