@@ -78,8 +78,17 @@ def _begin(session: Session, call: Call) -> None:
     logs = call.arg("log_stats")
     if isinstance(logs, bool):
         session.emit(ConfigRecorded, settings={"disable_log_stats": not logs})
-    # It ends with what an engine core, maybe in another process, records first.
-    session.emit(PhaseMarked, name="start_engine", edge="start")
+    if parent_process() is None:
+        _mark_engine(session)
+
+
+def _mark_engine(session: Session) -> None:
+    """The engine starts, once in the program; it does before several API servers, each
+    a process beside it, come to theirs. It ends with what an engine core, maybe in
+    another process, records first."""
+    if not session.state.is_engine_marked:
+        session.state.is_engine_marked = True
+        session.emit(PhaseMarked, name="start_engine", edge="start")
 
 
 def offline_engine(session: Session, call: Call) -> Watch:
@@ -155,8 +164,11 @@ def initialize(session: Session, call: Call) -> Watch:
 def start_cores(session: Session, call: Call) -> Watch:
     """`wait_for_engine_startup`: the processes of the engine cores come up.
 
-    It fails when one of them ends, maybe before its exit code is there.
+    The program waits right after it has started them. It fails when one of them ends,
+    maybe before its exit code is there.
     """
+    if parent_process() is None:
+        _mark_engine(session)
     outcome = yield
     if outcome.error is not None:
         processes = getattr(call.arg("proc_manager"), "processes", ())

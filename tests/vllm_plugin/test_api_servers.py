@@ -1,0 +1,65 @@
+"""Several API servers, each a process beside the one that starts the engine.
+
+The classes here make the calls of vLLM 0.32 in their order (`cli/serve.py`,
+`run_multi_api_server`; `v1/engine/utils.py`, `launch_core_engines`).
+"""
+
+from __future__ import annotations
+
+from types import SimpleNamespace
+
+import pytest
+
+from tests.vllm_plugin.listening import of_kind, session_with_list, watch_class
+from warmup_insights.vllm_plugin import engine_core
+
+PARENT = SimpleNamespace(name="MainProcess")
+
+
+def program():
+    """The calls of a program, watched, and the events of its session."""
+    session, events = session_with_list()
+
+    class EngineArgs:
+        def create_engine_config(self):
+            return SimpleNamespace()
+
+    class AsyncLLM:
+        def __init__(self, vllm_config, starts_cores):
+            if starts_cores:
+                calls.wait_for_engine_startup(None)
+
+    calls = SimpleNamespace(wait_for_engine_startup=lambda proc_manager: None)
+    watch_class(session, EngineArgs, create_engine_config=engine_core.configure)
+    watch_class(session, AsyncLLM, __init__=engine_core.server_engine)
+    watch_class(session, calls, wait_for_engine_startup=engine_core.start_cores)
+    return EngineArgs(), AsyncLLM, calls, events
+
+
+def marks(events):
+    return [event.name for event in of_kind(events, "phase_marked")]
+
+
+@pytest.fixture
+def is_server(monkeypatch):
+    monkeypatch.setattr(engine_core, "parent_process", lambda: PARENT)
+
+
+def test_a_program_with_its_own_server_marks_the_engine_once():
+    args, server, _, events = program()
+    server(args.create_engine_config(), starts_cores=True)
+    assert marks(events) == ["import", "configure", "start_engine"]
+
+
+def test_a_program_with_several_servers_marks_the_engine_before_them():
+    args, _, calls, events = program()
+    args.create_engine_config()
+    calls.wait_for_engine_startup(None)
+    assert marks(events) == ["import", "configure", "start_engine"]
+
+
+@pytest.mark.usefixtures("is_server")
+def test_a_server_beside_the_program_starts_no_engine():
+    args, server, _, events = program()
+    server(args.create_engine_config(), starts_cores=False)
+    assert "start_engine" not in marks(events)
