@@ -1,4 +1,5 @@
-"""Several API servers, each a process beside the one that starts the engine.
+"""Several API servers, each a process beside the one that starts the engine, and several
+engines.
 
 The classes here make the calls of vLLM 0.32 in their order (`cli/serve.py`,
 `run_multi_api_server`; `v1/engine/utils.py`, `launch_core_engines`).
@@ -11,6 +12,7 @@ from types import SimpleNamespace
 import pytest
 
 from tests.vllm_plugin.listening import of_kind, session_with_list, watch_class
+from tests.vllm_plugin.standin_config import config_of
 from warmup_insights.vllm_plugin import engine_core
 
 PARENT = SimpleNamespace(name="MainProcess")
@@ -22,7 +24,7 @@ def program():
 
     class EngineArgs:
         def create_engine_config(self):
-            return SimpleNamespace()
+            return config_of(model_config=SimpleNamespace(model="m"))
 
     class AsyncLLM:
         def __init__(self, vllm_config, starts_cores):
@@ -63,3 +65,33 @@ def test_a_server_beside_the_program_starts_no_engine():
     args, server, _, events = program()
     server(args.create_engine_config(), starts_cores=False)
     assert "start_engine" not in marks(events)
+
+
+def test_the_settings_are_those_of_the_program_from_the_first_moment():
+    args, server, _, events = program()
+    config = args.create_engine_config()
+    assert [event.model for event in of_kind(events, "config_recorded")] == [None, "m"]
+    server(config, starts_cores=True)
+    assert len(of_kind(events, "config_recorded")) == 2
+
+
+@pytest.mark.parametrize(
+    ("config", "rank"),
+    [
+        (config_of(index=0), None),
+        (config_of(index=1), 1),
+        (config_of(index=2, world_size=2), 4),
+        (config_of(data_parallel_rank=1, world_size=2), 2),
+    ],
+    ids=["the first", "the second", "of two ranks each", "older versions"],
+)
+def test_what_an_engine_core_records_is_of_its_first_rank(config, rank):
+    session, events = session_with_list()
+
+    class Executor:
+        def __init__(self, vllm_config):
+            pass
+
+    watch_class(session, Executor, __init__=engine_core.start_workers)
+    Executor(config)
+    assert [event.rank for event in of_kind(events, "phase_marked")] == [rank]

@@ -57,10 +57,17 @@ def configure(session: Session, call: Call) -> Watch:
     outcome = yield
     if is_start:
         session.note_failure(outcome, phase="configure")
+    if is_start and outcome.error is None:
+        note_configuration(session, outcome.result)
 
 
 def start_workers(session: Session, call: Call) -> Watch:
-    """`Executor.__init__`: the engine's configuration is complete, workers come next."""
+    """`Executor.__init__`: the engine's configuration is complete, workers come next.
+
+    The core of a later data-parallel engine has the rank of its first worker; that of the
+    first one none, as the program has.
+    """
+    session.rank = facts.rank_of(call.arg("vllm_config"), 0) or session.rank
     session.emit(PhaseMarked, name="start_workers", edge="start")
     yield
 

@@ -40,6 +40,7 @@ from warmup_insights.model.events import (
     PhaseMarked,
     RecipeCompiled,
     RequestServed,
+    RunFinished,
     RunStarted,
     RuntimeCompile,
     ServerReady,
@@ -106,6 +107,8 @@ class Timeline:
         self._is_warm = False
         self._is_over = False
         self._is_failed = False
+        self._is_given_up = False
+        """A start that failed, or had to stop, at a time that is known."""
         self._failed_line: int | None = None
         """Of a failure whose line has no time."""
         self._undated: Failure | None = None
@@ -150,6 +153,9 @@ class Timeline:
             return
         if kind in _AT_WORK and self.last_at is not None and not was_over:
             self._worked_at = max(self._worked_at, time)
+        if kind is RunFinished and self._is_given_up:
+            return  # what lies before it is the end of processes
+        self._is_given_up |= kind in (Failure, ShutdownRequested)
         if self._reaches(time) and kind not in _SERVING:
             self._startup(event, time)
 
