@@ -29,12 +29,12 @@ def program():
     class AsyncLLM:
         def __init__(self, vllm_config, starts_cores):
             if starts_cores:
-                calls.wait_for_engine_startup(None)
+                calls.launch_core_engines(vllm_config)
 
-    calls = SimpleNamespace(wait_for_engine_startup=lambda proc_manager: None)
+    calls = SimpleNamespace(launch_core_engines=lambda vllm_config: None)
     watch_class(session, EngineArgs, create_engine_config=engine_core.configure)
     watch_class(session, AsyncLLM, __init__=engine_core.server_engine)
-    watch_class(session, calls, wait_for_engine_startup=engine_core.start_cores)
+    watch_class(session, calls, launch_core_engines=engine_core.launch_cores)
     return EngineArgs(), AsyncLLM, calls, events
 
 
@@ -55,8 +55,7 @@ def test_a_program_with_its_own_server_marks_the_engine_once():
 
 def test_a_program_with_several_servers_marks_the_engine_before_them():
     args, _, calls, events = program()
-    args.create_engine_config()
-    calls.wait_for_engine_startup(None)
+    calls.launch_core_engines(args.create_engine_config())
     assert marks(events) == ["import", "configure", "start_engine"]
 
 
@@ -95,3 +94,46 @@ def test_what_an_engine_core_records_is_of_its_first_rank(config, rank):
     watch_class(session, Executor, __init__=engine_core.start_workers)
     Executor(config)
     assert [event.rank for event in of_kind(events, "phase_marked")] == [rank]
+
+
+def test_sleeping_takes_what_the_log_states_and_only_where_it_changes_something():
+    session, events = session_with_list()
+
+    class Executor:
+        def __init__(self, vllm_config):
+            self.sleeping_tags = set()
+
+        def sleep(self, level=1):
+            self.sleeping_tags |= {"weights", "kv_cache"}
+
+        def wake_up(self, tags=None):
+            self.sleeping_tags -= set(tags or self.sleeping_tags)
+
+    watch_class(session, Executor, sleep=engine_core.sleep, wake_up=engine_core.wake_up)
+    executor = Executor(config_of())
+    executor.wake_up()
+    executor.sleep(level=1)
+    executor.sleep(level=1)
+    executor.wake_up(tags=["weights"])
+    executor.wake_up()
+    changes = [(each.action, each.tags) for each in events]
+    assert changes == [
+        ("sleep", []),
+        ("wake_up", ["weights"]),
+        ("wake_up", ["kv_cache"]),
+    ]
+    assert all(0 <= each.duration_s < 1 for each in events)
+
+
+def test_workers_that_do_not_start_are_a_failure_of_their_start():
+    session, events = session_with_list()
+
+    class Executor:
+        def __init__(self, vllm_config):
+            raise RuntimeError("WorkerProc initialization failed")
+
+    watch_class(session, Executor, __init__=engine_core.start_workers)
+    with pytest.raises(RuntimeError, match="WorkerProc"):
+        Executor(config_of())
+    [failure] = of_kind(events, "failure")
+    assert (failure.failure, failure.phase) == ("error", "start_workers")

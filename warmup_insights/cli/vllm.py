@@ -192,10 +192,14 @@ def _last_events(
     status = "failed" if is_failure else "skipped" if is_skipped else "finished"
     if is_failure and ending.killed_by is not None and not is_known:
         events.append(_killed(ending.killed_by, ending.at, is_ready=is_ready))
-    if ending.was_stopped and is_server and not (is_ready or is_failure):
-        status, text = "stopped", "a signal that was passed on"
+    if ending.was_stopped and is_server and not is_failure:
+        # A start is given up at the first signal; a server may have lived through one.
+        at = ending.stops[-1 if is_ready else 0]
+        status = status if is_ready else "stopped"
         events.append(
-            ShutdownRequested(message=text, in_start=True, time=ending.stopped_at)
+            ShutdownRequested(
+                message="a signal that was passed on", in_start=not is_ready, time=at
+            )
         )
     return [*events, RunFinished(status=status, time=ending.at)]
 

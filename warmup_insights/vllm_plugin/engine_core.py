@@ -31,6 +31,7 @@ from warmup_insights.model.events import (
     Note,
     PhaseMarked,
     ServerReady,
+    SleepModeChanged,
 )
 from warmup_insights.vllm_plugin import facts
 from warmup_insights.vllm_plugin.calls import Call, Watch, whole
@@ -69,7 +70,36 @@ def start_workers(session: Session, call: Call) -> Watch:
     """
     session.rank = facts.rank_of(call.arg("vllm_config"), 0) or session.rank
     session.emit(PhaseMarked, name="start_workers", edge="start")
-    yield
+    outcome = yield
+    session.note_failure(outcome, phase="start_workers")
+
+
+def sleep(session: Session, call: Call) -> Watch:
+    """`Executor.sleep(level)`: the workers give memory back, unless they did before."""
+    before, started = _sleeping(call), time.perf_counter()
+    outcome = yield
+    if outcome.error is None and before != _sleeping(call):
+        took = time.perf_counter() - started
+        session.emit(SleepModeChanged, action="sleep", duration_s=took)
+
+
+def wake_up(session: Session, call: Call) -> Watch:
+    """`Executor.wake_up(tags)`: they take memory again, of some of its uses or all."""
+    before, started = _sleeping(call), time.perf_counter()
+    outcome = yield
+    if outcome.error is None and before != (after := _sleeping(call)):
+        session.emit(
+            SleepModeChanged,
+            action="wake_up",
+            tags=sorted(before - after),
+            duration_s=time.perf_counter() - started,
+        )
+
+
+def _sleeping(call: Call) -> set[str]:
+    """The uses whose memory the workers have given back."""
+    tags = getattr(call.owner, "sleeping_tags", None)
+    return {tag for tag in tags or () if isinstance(tag, str)}
 
 
 def server_engine(session: Session, call: Call) -> Watch:
@@ -168,14 +198,19 @@ def initialize(session: Session, call: Call) -> Watch:
     )
 
 
+def launch_cores(session: Session, call: Call) -> Watch:
+    """`launch_core_engines`: they are about to be started, after the coordinator of data
+    parallel engines."""
+    if parent_process() is None:
+        _mark_engine(session)
+    yield
+
+
 def start_cores(session: Session, call: Call) -> Watch:
     """`wait_for_engine_startup`: the processes of the engine cores come up.
 
-    The program waits right after it has started them. It fails when one of them ends,
-    maybe before its exit code is there.
+    It fails when one of them ends, maybe before its exit code is there.
     """
-    if parent_process() is None:
-        _mark_engine(session)
     outcome = yield
     if outcome.error is not None:
         processes = getattr(call.arg("proc_manager"), "processes", ())

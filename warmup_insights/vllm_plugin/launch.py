@@ -38,8 +38,8 @@ class Ending:
     """True when a signal that was passed on stopped it."""
     at: float
     """When it was seen to have ended, seconds since the epoch."""
-    stopped_at: float | None = None
-    """When the first signal that stops it came."""
+    stops: tuple[float, ...] = ()
+    """When signals came that stop it."""
     killed_by: int | None = None
     """Number of the signal that it did not survive."""
 
@@ -118,28 +118,28 @@ def run_command(
         )
         if begin is not None:
             begin()
-        stopped_at = _wait(child)
+        stops = _wait(child)
     finally:
         signal.pthread_sigmask(signal.SIG_SETMASK, before)
     code = child.returncode
     return Ending(
         exit_code=code if code >= 0 else 128 - code,
-        was_stopped=stopped_at is not None,
+        was_stopped=bool(stops),
         at=time.time(),
-        stopped_at=stopped_at,
+        stops=tuple(stops),
         killed_by=-code if code < 0 else None,
     )
 
 
-def _wait(child: subprocess.Popen[bytes]) -> float | None:
-    stopped_at = None
+def _wait(child: subprocess.Popen[bytes]) -> list[float]:
+    stops = []
     while child.poll() is None:
         received = signal.sigtimedwait(_WATCHED, 1.0)
         if received is None or received.si_signo == signal.SIGCHLD:
             continue
-        if stopped_at is None and received.si_signo in _STOPPING:
-            stopped_at = time.time()
+        if received.si_signo in _STOPPING:
+            stops.append(time.time())
         if received.si_code != _FROM_KERNEL:
             with suppress(ProcessLookupError):
                 child.send_signal(received.si_signo)
-    return stopped_at
+    return stops

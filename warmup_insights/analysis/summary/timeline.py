@@ -69,6 +69,8 @@ OTHER_S = 3600.0
 _SERVING = serving.KINDS | {GapSeen, Note, RecipeCompiled}
 _ENDS = (WarmupFinished, EngineInitialized, GraphsCaptured, ShutdownRequested)
 """Of a warm-up or of a start, as a failure with a time is: what follows may be use."""
+_BEHIND_THE_END = (Failure, RunFinished)
+"""A failure of one process makes others fail, which a recorder sees in each of them."""
 _SERVED = (RuntimeCompile, RequestServed)
 _AFTER_READY = (ServerReady, ServingFailure)
 _AT_WORK = (Note, ShutdownRequested)
@@ -153,7 +155,7 @@ class Timeline:
             return
         if kind in _AT_WORK and self.last_at is not None and not was_over:
             self._worked_at = max(self._worked_at, time)
-        if kind is RunFinished and self._is_given_up:
+        if self._is_given_up and kind in _BEHIND_THE_END:
             return  # what lies before it is the end of processes
         self._is_given_up |= kind in (Failure, ShutdownRequested)
         if self._reaches(time) and kind not in _SERVING:
