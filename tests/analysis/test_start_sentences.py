@@ -119,8 +119,9 @@ def test_a_start_that_is_going_on_names_its_step():
     )
     run = RunRecord(run_id="a" * 12, source_kind="recorder", status="running")
     (sentence,) = start_sentences(summarize(run, events).summary)
-    assert sentence.startswith("Running for")
+    assert sentence.startswith("Running: ")
     assert "bucket 2 of 4" in sentence
+    assert "; the last event came after " in sentence
 
 
 @pytest.mark.parametrize(

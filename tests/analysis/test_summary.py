@@ -208,6 +208,14 @@ def test_settings_are_flat_and_printed_ones_fill_in():
     }  # fmt: skip
 
 
+def test_an_engine_configured_as_the_only_one_is_one_of_those_the_server_has():
+    server = ConfigRecorded(settings={"data_parallel_size": 2})
+    engine = ConfigRecorded(settings={"data_parallel_size": 1})
+    for found in ([server, engine, engine], [server, engine, server]):
+        assert summary_of(found)["config"] == {"data_parallel_size": 2}
+    assert summary_of([engine])["config"] == {"data_parallel_size": 1}
+
+
 def test_status_of_recorders_and_logs():
     assert summary_of([RunStarted()], source_kind="recorder")["status"] == "running"
     assert summary_of([WarmupFinished(skipped=True)])["status"] == "skipped"

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from itertools import pairwise
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -23,8 +24,10 @@ from warmup_insights.model.events import (
     MemoryMeasured,
     Note,
     PhaseMarked,
+    RunFinished,
     RunStarted,
     ServerReady,
+    ShutdownRequested,
     WarmupFinished,
     WarmupStep,
 )  # fmt: skip
@@ -297,6 +300,43 @@ def test_a_start_ends_with_its_failure_though_other_processes_wait_on():
         Failure(failure="error", message="e", time=12.0, rank=3, line=3),
     )
     assert time["wall_s"] == 12.0
+
+
+def test_the_command_that_a_recorder_has_at_once_does_not_end_the_import():
+    begun = (
+        RunStarted(time=0.0, engine="vllm"),
+        PhaseMarked(name="import", edge="start", time=0.0),
+        ConfigRecorded(settings={"command": "vllm serve m"}, time=0.0),
+    )
+    whole = time_of(
+        *begun,
+        PhaseMarked(name="configure", edge="start", time=28.0),
+        PhaseMarked(name="start_engine", edge="start", time=60.0),
+        ServerReady(time=100.0),
+    )
+    assert totals(whole) == {"import": 28.0, "configure": 32.0}
+    ended = time_of(*begun, RunFinished(status="failed", time=11.0))
+    assert totals(ended) == {"import": 11.0}
+
+
+@pytest.mark.parametrize(
+    "end",
+    [
+        Failure(failure="error", message="e", phase="configure", time=25.0),
+        ShutdownRequested(message="a signal", in_start=True, time=25.0),
+    ],
+    ids=["failed", "stopped"],
+)
+def test_a_start_that_is_given_up_ends_before_its_processes_do(end):
+    time = time_of(
+        RunStarted(time=0.0),
+        PhaseMarked(name="import", edge="start", time=0.0),
+        PhaseMarked(name="configure", edge="start", time=20.0),
+        end,
+        RunFinished(status="failed", time=30.0),
+    )
+    assert time["wall_s"] == 25.0
+    assert totals(time) == {"import": 20.0, "configure": 5.0}
 
 
 def test_captures_that_memory_is_estimated_with_are_a_part_of_that():

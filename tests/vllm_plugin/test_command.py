@@ -10,11 +10,13 @@ import signal
 import subprocess
 import sys
 import time
+from pathlib import Path
 
 import pytest
 
 from tests.vllm_plugin.running import environment, executions
 from warmup_insights.errors import InputError
+from warmup_insights.model.events import ShutdownRequested
 from warmup_insights.storage.store import EventStore
 from warmup_insights.vllm_plugin import launch
 
@@ -94,8 +96,9 @@ def test_a_filter_of_plugins_lets_ours_in(tmp_path):
     assert any(type(event).__name__ == "WarmupStep" for event in stored(tmp_path)[1])
 
 
-def stop_when_it_sleeps(folder, number, *arguments):
-    """Start a command that says `sleeping`, send it a signal: exit code and stderr."""
+def stop_when_it_sleeps(folder, number, *arguments, is_direct=False):
+    """Start a command that says `sleeping`, send it a signal, or the program that it
+    started: exit code and stderr."""
     process = subprocess.Popen(
         [*COMMAND, "--db", str(folder / "runs.db"), *arguments],
         env=environment("v0_26"),
@@ -106,7 +109,11 @@ def stop_when_it_sleeps(folder, number, *arguments):
     )
     assert process.stdout is not None
     assert process.stdout.readline() == "sleeping\n"
-    process.send_signal(number)
+    if is_direct:
+        children = Path(f"/proc/{process.pid}/task/{process.pid}/children")
+        os.kill(int(children.read_text().split()[0]), number)
+    else:
+        process.send_signal(number)
     _, stderr = process.communicate(timeout=30)
     return process.returncode, stderr
 
@@ -128,6 +135,25 @@ def test_a_server_that_was_stopped_before_it_was_ready_did_not_finish(tmp_path):
     run, _, summary = stored(tmp_path)
     assert (run.status, summary.status) == ("stopped", "stopped")
     assert (summary.failure, summary.stop) == (None, "a signal that was passed on")
+
+
+def test_a_start_that_was_stopped_lasted_until_the_signal(tmp_path):
+    before = time.time()
+    stop_when_it_sleeps(tmp_path, signal.SIGTERM, "serve", "org/model", "--hang")
+    _, events, summary = stored(tmp_path)
+    [asked] = [event for event in events if isinstance(event, ShutdownRequested)]
+    assert before < asked.time <= events[-1].time
+    assert summary.time.wall_s == pytest.approx(asked.time - events[0].time, abs=1e-5)
+
+
+def test_a_program_that_was_killed_failed_of_it(tmp_path):
+    code, _ = stop_when_it_sleeps(
+        tmp_path, signal.SIGKILL, "serve", "org/model", "--hang", is_direct=True
+    )
+    run, _, summary = stored(tmp_path)
+    assert (code, run.status, summary.status) == (128 + 9, "failed", "failed")
+    assert summary.failure.kind == "killed"
+    assert summary.failure.message == "The program vllm was ended by SIGKILL"
 
 
 def test_an_interrupt_of_the_terminal_arrives_once(tmp_path):

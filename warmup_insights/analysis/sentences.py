@@ -94,7 +94,9 @@ def _outcome(summary: RunSummary) -> str:
     if summary.failure is not None:
         return f"failed{after}: {cause_text(summary.failure)}"
     if summary.status == "running":
-        return f"running{after.replace('after', 'for')}: {stage}"
+        # For how long a summary does not hold: nothing may have come since.
+        last = "line" if summary.is_log else "event"
+        return f"running: {stage}{after and f'; the last {last} came{after}'}"
     if summary.stop is not None:
         why = _shortened(summary.stop)
         return f"stopped{after}, before it was ready: {why}; the last stage is {stage}"

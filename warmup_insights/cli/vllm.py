@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import signal
 import sys
 import time
 from contextlib import ExitStack, suppress
@@ -17,9 +18,11 @@ from warmup_insights.errors import StoreError, WarmupInsightsError
 from warmup_insights.model.events import (
     ConfigRecorded,
     Event,
+    Failure,
     PhaseMarked,
     RunFinished,
     RunStarted,
+    ServingFailure,
     ShutdownRequested,
 )
 from warmup_insights.model.run import RunRecord, new_run_id, own_process
@@ -127,14 +130,9 @@ def _run(
 
         ending = launch.run_command(command, environ, begin)
         _wait_for_others(db, run_id)
-        is_stopped_server = ending.was_stopped and arguments[0] == "serve"
-        last = _last_events(
-            db,
-            run_id,
-            is_failure=ending.is_failure,
-            is_stopped_server=is_stopped_server,
-        )
-        for event in last:
+        for event in _last_events(
+            db, run_id, ending, is_server=arguments[0] == "serve"
+        ):
             recorder.record(event)
         recorder.close()
     click.echo(f"Recorded as run {run_id}: warmup-insights show {run_id}", err=True)
@@ -179,19 +177,38 @@ def _wait_for_others(db: str, run_id: str) -> None:
 
 
 def _last_events(
-    db: str, run_id: str, *, is_failure: bool, is_stopped_server: bool
+    db: str, run_id: str, ending: launch.Ending, *, is_server: bool
 ) -> list[Event]:
     """How the run ended, by its exit and by what is stored of it."""
     events: list[Event] = []
-    is_ready = is_skipped = False
+    is_ready = is_skipped = is_known = False
     with suppress(StoreError), storage.EventStore(db, read_only=True) as store:
         run = store.run(run_id)
         summary = current(store, run).summary
         is_ready = summary.time.ready_at is not None
         is_skipped = summary.status == "skipped"
-        is_failure = is_failure or run.status == "failed"
+        is_known = run.status == "failed"
+    is_failure = ending.is_failure or is_known
     status = "failed" if is_failure else "skipped" if is_skipped else "finished"
-    if is_stopped_server and not (is_ready or is_failure):
-        status, text = "stopped", "a signal that was passed on"
-        events.append(ShutdownRequested(message=text, in_start=True))
-    return [*events, RunFinished(status=status)]
+    if is_failure and ending.killed_by is not None and not is_known:
+        events.append(_killed(ending.killed_by, ending.at, is_ready=is_ready))
+    if ending.was_stopped and is_server and not is_failure:
+        # A start is given up at the first signal; a server may have lived through one.
+        at = ending.stops[-1 if is_ready else 0]
+        status = status if is_ready else "stopped"
+        events.append(
+            ShutdownRequested(
+                message="a signal that was passed on", in_start=not is_ready, time=at
+            )
+        )
+    return [*events, RunFinished(status=status, time=ending.at)]
+
+
+def _killed(by: int, at: float, *, is_ready: bool) -> Event:
+    """The program did not survive a signal, so it could record no end."""
+    failure = "killed" if by == signal.SIGKILL else "error"
+    names = {number.value: number.name for number in signal.Signals}
+    text = f"The program vllm was ended by {names.get(by, f'signal {by}')}"
+    if is_ready:
+        return ServingFailure(failure=failure, message=text, time=at)
+    return Failure(failure=failure, message=text, time=at)

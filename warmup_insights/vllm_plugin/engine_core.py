@@ -31,6 +31,7 @@ from warmup_insights.model.events import (
     Note,
     PhaseMarked,
     ServerReady,
+    SleepModeChanged,
 )
 from warmup_insights.secrets import mask_text
 from warmup_insights.vllm_plugin import facts
@@ -61,12 +62,48 @@ def configure(session: Session, call: Call) -> Watch:
         session.emit(ConfigRecorded, model=mask_text(model))
     if is_start:
         session.note_failure(outcome, phase="configure")
+    if is_start and outcome.error is None:
+        note_configuration(session, outcome.result)
 
 
 def start_workers(session: Session, call: Call) -> Watch:
-    """`Executor.__init__`: the engine's configuration is complete, workers come next."""
+    """`Executor.__init__`: the engine's configuration is complete, workers come next.
+
+    The core of a later data-parallel engine has the rank of its first worker; that of the
+    first one none, as the program has.
+    """
+    session.rank = facts.rank_of(call.arg("vllm_config"), 0) or session.rank
     session.emit(PhaseMarked, name="start_workers", edge="start")
-    yield
+    outcome = yield
+    session.note_failure(outcome, phase="start_workers")
+
+
+def sleep(session: Session, call: Call) -> Watch:
+    """`Executor.sleep(level)`: the workers give memory back, unless they did before."""
+    before, started = _sleeping(call), time.perf_counter()
+    outcome = yield
+    if outcome.error is None and before != _sleeping(call):
+        took = time.perf_counter() - started
+        session.emit(SleepModeChanged, action="sleep", duration_s=took)
+
+
+def wake_up(session: Session, call: Call) -> Watch:
+    """`Executor.wake_up(tags)`: they take memory again, of some of its uses or all."""
+    before, started = _sleeping(call), time.perf_counter()
+    outcome = yield
+    if outcome.error is None and before != (after := _sleeping(call)):
+        session.emit(
+            SleepModeChanged,
+            action="wake_up",
+            tags=sorted(before - after),
+            duration_s=time.perf_counter() - started,
+        )
+
+
+def _sleeping(call: Call) -> set[str]:
+    """The uses whose memory the workers have given back."""
+    tags = getattr(call.owner, "sleeping_tags", None)
+    return {tag for tag in tags or () if isinstance(tag, str)}
 
 
 def server_engine(session: Session, call: Call) -> Watch:
@@ -82,8 +119,17 @@ def _begin(session: Session, call: Call) -> None:
     logs = call.arg("log_stats")
     if isinstance(logs, bool):
         session.emit(ConfigRecorded, settings={"disable_log_stats": not logs})
-    # It ends with what an engine core, maybe in another process, records first.
-    session.emit(PhaseMarked, name="start_engine", edge="start")
+    if parent_process() is None:
+        _mark_engine(session)
+
+
+def _mark_engine(session: Session) -> None:
+    """The engine starts, once in the program; it does before several API servers, each
+    a process beside it, come to theirs. It ends with what an engine core, maybe in
+    another process, records first."""
+    if not session.state.is_engine_marked:
+        session.state.is_engine_marked = True
+        session.emit(PhaseMarked, name="start_engine", edge="start")
 
 
 def offline_engine(session: Session, call: Call) -> Watch:
@@ -154,6 +200,14 @@ def initialize(session: Session, call: Call) -> Watch:
         if isinstance(compile_s, int | float) and compile_s
         else None,
     )
+
+
+def launch_cores(session: Session, call: Call) -> Watch:
+    """`launch_core_engines`: they are about to be started, after the coordinator of data
+    parallel engines."""
+    if parent_process() is None:
+        _mark_engine(session)
+    yield
 
 
 def start_cores(session: Session, call: Call) -> Watch:

@@ -230,11 +230,19 @@ def model_of(config: Any) -> str | None:
 
 
 def rank_of(config: Any, rank: int | None) -> int | None:
-    """Rank among all workers: those of earlier data-parallel engines come first."""
+    """Rank among all workers: those of earlier data-parallel engines come first.
+
+    Which engine it is newer versions have in `data_parallel_index`: there the engines of
+    a dense model all have the `data_parallel_rank` 0, as each runs alone.
+    Source: vLLM `v1/engine/core.py`, `run_engine_core`.
+    """
     if rank is None:
         return None
     parallel = getattr(config, "parallel_config", None)
-    engine_index = getattr(parallel, "data_parallel_rank", None) or 0
+    index = getattr(parallel, "data_parallel_index", None)
+    if not isinstance(index, int):
+        index = getattr(parallel, "data_parallel_rank", None)
+    engine_index = index or 0
     world = getattr(parallel, "world_size", None) or 1
     return int(engine_index) * int(world) + int(rank)
 

@@ -7,6 +7,7 @@ import shutil
 import signal
 import subprocess
 import sys
+import time
 from collections.abc import Callable, Mapping, MutableMapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
@@ -21,6 +22,7 @@ _FORWARDED = (
     signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGQUIT, signal.SIGUSR1,
     signal.SIGUSR2,
 )  # fmt: skip
+_STOPPING = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 _WATCHED = (*_FORWARDED, signal.SIGCHLD)
 _FROM_KERNEL = 128
 """`SI_KERNEL`: the terminal sent it, to the whole process group."""
@@ -34,6 +36,12 @@ class Ending:
     """Its own, or 128 plus the signal that killed it, like a shell gives."""
     was_stopped: bool
     """True when a signal that was passed on stopped it."""
+    at: float
+    """When it was seen to have ended, seconds since the epoch."""
+    stops: tuple[float, ...] = ()
+    """When signals came that stop it."""
+    killed_by: int | None = None
+    """Number of the signal that it did not survive."""
 
     @property
     def is_failure(self) -> bool:
@@ -110,25 +118,28 @@ def run_command(
         )
         if begin is not None:
             begin()
-        was_stopped = _wait(child)
+        stops = _wait(child)
     finally:
         signal.pthread_sigmask(signal.SIG_SETMASK, before)
     code = child.returncode
-    return Ending(code if code >= 0 else 128 - code, was_stopped)
+    return Ending(
+        exit_code=code if code >= 0 else 128 - code,
+        was_stopped=bool(stops),
+        at=time.time(),
+        stops=tuple(stops),
+        killed_by=-code if code < 0 else None,
+    )
 
 
-def _wait(child: subprocess.Popen[bytes]) -> bool:
-    was_stopped = False
+def _wait(child: subprocess.Popen[bytes]) -> list[float]:
+    stops = []
     while child.poll() is None:
         received = signal.sigtimedwait(_WATCHED, 1.0)
         if received is None or received.si_signo == signal.SIGCHLD:
             continue
-        was_stopped = was_stopped or received.si_signo in (
-            signal.SIGINT,
-            signal.SIGTERM,
-            signal.SIGHUP,
-        )
+        if received.si_signo in _STOPPING:
+            stops.append(time.time())
         if received.si_code != _FROM_KERNEL:
             with suppress(ProcessLookupError):
                 child.send_signal(received.si_signo)
-    return was_stopped
+    return stops

@@ -168,11 +168,13 @@ class Session:
         return "skipped" if self.state.is_skipped else "finished"
 
     def begin_phase(self, name: str) -> None:
-        """Mark the start of a stretch, unless it is open already."""
+        """Mark the start of a stretch, unless it is open already: the process may not
+        see its end."""
         opened = self._phases.setdefault(name, [])
         opened.append(time.perf_counter())
         if len(opened) == 1:
             self.emit(PhaseMarked, name=name, edge="start")
+            self.hand_over()
 
     def end_phase(self, name: str) -> float | None:
         """Mark the end of a stretch; its seconds, or None while it stays open."""

@@ -192,6 +192,8 @@ class State:
     sampling: Sampling | None = None
     defragmenting: Defragmenting | None = None
     capturing: Capturing | None = None
+    is_engine_marked: bool = False
+    """The start of the engine was recorded in this process."""
     configuration: dict[str, Any] | None = None
     """What was recorded of the engine's configuration last."""
     concurrency: float | None = None

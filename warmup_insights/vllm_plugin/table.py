@@ -144,6 +144,8 @@ UPSTREAM = (
     *_rows(
         "vllm", "vllm.v1.executor.abstract", "Executor",
         ("__init__", "start of workers", engine_core.start_workers),
+        ("sleep", "sleep mode", engine_core.sleep, "0.10.0", None),
+        ("wake_up", "sleep mode", engine_core.wake_up, "0.10.0", None),
     ),
     *_rows(
         "vllm", "vllm.v1.engine.llm_engine", "LLMEngine",
@@ -163,6 +165,8 @@ UPSTREAM = (
     ),
     *_rows(
         "vllm", "vllm.v1.engine.utils", None,
+        ("launch_core_engines", "launch of engine cores", engine_core.launch_cores,
+         "0.10.0", None),
         ("wait_for_engine_startup", "start of engine cores", engine_core.start_cores,
          "0.10.0", None),
     ),

@@ -43,6 +43,9 @@ from warmup_insights.model.summary import (
 from warmup_insights.rules import is_bucketing_off
 
 MAX_CONFIG = 1000
+_ENGINES = "data_parallel_size"
+"""Each engine of a dense model is configured as the only one (vLLM `config/parallel.py`,
+`reconfigure_for_independent_dp_rank`)."""
 
 
 class Identity:
@@ -178,6 +181,8 @@ class Identity:
             name = f"{prefix}{key}"
             if isinstance(value, dict) and value:
                 self._settings(value, f"{name}.")
+            elif name == _ENGINES and value == 1 and name in self._config:
+                continue  # below a server that states how many there are
             elif len(self._config) < MAX_CONFIG:
                 self._config[name] = value
 

@@ -40,6 +40,7 @@ from warmup_insights.model.events import (
     PhaseMarked,
     RecipeCompiled,
     RequestServed,
+    RunFinished,
     RunStarted,
     RuntimeCompile,
     ServerReady,
@@ -68,6 +69,8 @@ OTHER_S = 3600.0
 _SERVING = serving.KINDS | {GapSeen, Note, RecipeCompiled}
 _ENDS = (WarmupFinished, EngineInitialized, GraphsCaptured, ShutdownRequested)
 """Of a warm-up or of a start, as a failure with a time is: what follows may be use."""
+_BEHIND_THE_END = (Failure, RunFinished)
+"""A failure of one process makes others fail, which a recorder sees in each of them."""
 _SERVED = (RuntimeCompile, RequestServed)
 _AFTER_READY = (ServerReady, ServingFailure)
 _AT_WORK = (Note, ShutdownRequested)
@@ -106,6 +109,8 @@ class Timeline:
         self._is_warm = False
         self._is_over = False
         self._is_failed = False
+        self._is_given_up = False
+        """A start that failed, or had to stop, at a time that is known."""
         self._failed_line: int | None = None
         """Of a failure whose line has no time."""
         self._undated: Failure | None = None
@@ -150,6 +155,9 @@ class Timeline:
             return
         if kind in _AT_WORK and self.last_at is not None and not was_over:
             self._worked_at = max(self._worked_at, time)
+        if self._is_given_up and kind in _BEHIND_THE_END:
+            return  # what lies before it is the end of processes
+        self._is_given_up |= kind in (Failure, ShutdownRequested)
         if self._reaches(time) and kind not in _SERVING:
             self._startup(event, time)
 

@@ -23,7 +23,14 @@ class Executor:
     """What both have."""
 
     def __init__(self, vllm_config):
+        self.sleeping_tags = set()
         self._init_executor(vllm_config)
+
+    def sleep(self, level=1):
+        self.sleeping_tags |= {"weights", "kv_cache"}
+
+    def wake_up(self, tags=None):
+        self.sleeping_tags -= set(tags or self.sleeping_tags)
 
 
 class UniProcExecutor(Executor):

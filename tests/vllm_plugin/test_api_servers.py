@@ -1,0 +1,139 @@
+"""Several API servers, each a process beside the one that starts the engine, and several
+engines.
+
+The classes here make the calls of vLLM 0.32 in their order (`cli/serve.py`,
+`run_multi_api_server`; `v1/engine/utils.py`, `launch_core_engines`).
+"""
+
+from __future__ import annotations
+
+from types import SimpleNamespace
+
+import pytest
+
+from tests.vllm_plugin.listening import of_kind, session_with_list, watch_class
+from tests.vllm_plugin.standin_config import config_of
+from warmup_insights.vllm_plugin import engine_core
+
+PARENT = SimpleNamespace(name="MainProcess")
+
+
+def program():
+    """The calls of a program, watched, and the events of its session."""
+    session, events = session_with_list()
+
+    class EngineArgs:
+        def create_engine_config(self):
+            return config_of(model_config=SimpleNamespace(model="m"))
+
+    class AsyncLLM:
+        def __init__(self, vllm_config, starts_cores):
+            if starts_cores:
+                calls.launch_core_engines(vllm_config)
+
+    calls = SimpleNamespace(launch_core_engines=lambda vllm_config: None)
+    watch_class(session, EngineArgs, create_engine_config=engine_core.configure)
+    watch_class(session, AsyncLLM, __init__=engine_core.server_engine)
+    watch_class(session, calls, launch_core_engines=engine_core.launch_cores)
+    return EngineArgs(), AsyncLLM, calls, events
+
+
+def marks(events):
+    return [event.name for event in of_kind(events, "phase_marked")]
+
+
+@pytest.fixture
+def is_server(monkeypatch):
+    monkeypatch.setattr(engine_core, "parent_process", lambda: PARENT)
+
+
+def test_a_program_with_its_own_server_marks_the_engine_once():
+    args, server, _, events = program()
+    server(args.create_engine_config(), starts_cores=True)
+    assert marks(events) == ["import", "configure", "start_engine"]
+
+
+def test_a_program_with_several_servers_marks_the_engine_before_them():
+    args, _, calls, events = program()
+    calls.launch_core_engines(args.create_engine_config())
+    assert marks(events) == ["import", "configure", "start_engine"]
+
+
+@pytest.mark.usefixtures("is_server")
+def test_a_server_beside_the_program_starts_no_engine():
+    args, server, _, events = program()
+    server(args.create_engine_config(), starts_cores=False)
+    assert "start_engine" not in marks(events)
+
+
+def test_the_settings_are_those_of_the_program_from_the_first_moment():
+    args, server, _, events = program()
+    config = args.create_engine_config()
+    assert [event.model for event in of_kind(events, "config_recorded")] == [None, "m"]
+    server(config, starts_cores=True)
+    assert len(of_kind(events, "config_recorded")) == 2
+
+
+@pytest.mark.parametrize(
+    ("config", "rank"),
+    [
+        (config_of(index=0), None),
+        (config_of(index=1), 1),
+        (config_of(index=2, world_size=2), 4),
+        (config_of(data_parallel_rank=1, world_size=2), 2),
+    ],
+    ids=["the first", "the second", "of two ranks each", "older versions"],
+)
+def test_what_an_engine_core_records_is_of_its_first_rank(config, rank):
+    session, events = session_with_list()
+
+    class Executor:
+        def __init__(self, vllm_config):
+            pass
+
+    watch_class(session, Executor, __init__=engine_core.start_workers)
+    Executor(config)
+    assert [event.rank for event in of_kind(events, "phase_marked")] == [rank]
+
+
+def test_sleeping_takes_what_the_log_states_and_only_where_it_changes_something():
+    session, events = session_with_list()
+
+    class Executor:
+        def __init__(self, vllm_config):
+            self.sleeping_tags = set()
+
+        def sleep(self, level=1):
+            self.sleeping_tags |= {"weights", "kv_cache"}
+
+        def wake_up(self, tags=None):
+            self.sleeping_tags -= set(tags or self.sleeping_tags)
+
+    watch_class(session, Executor, sleep=engine_core.sleep, wake_up=engine_core.wake_up)
+    executor = Executor(config_of())
+    executor.wake_up()
+    executor.sleep(level=1)
+    executor.sleep(level=1)
+    executor.wake_up(tags=["weights"])
+    executor.wake_up()
+    changes = [(each.action, each.tags) for each in events]
+    assert changes == [
+        ("sleep", []),
+        ("wake_up", ["weights"]),
+        ("wake_up", ["kv_cache"]),
+    ]
+    assert all(0 <= each.duration_s < 1 for each in events)
+
+
+def test_workers_that_do_not_start_are_a_failure_of_their_start():
+    session, events = session_with_list()
+
+    class Executor:
+        def __init__(self, vllm_config):
+            raise RuntimeError("WorkerProc initialization failed")
+
+    watch_class(session, Executor, __init__=engine_core.start_workers)
+    with pytest.raises(RuntimeError, match="WorkerProc"):
+        Executor(config_of())
+    [failure] = of_kind(events, "failure")
+    assert (failure.failure, failure.phase) == ("error", "start_workers")
