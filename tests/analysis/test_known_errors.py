@@ -266,7 +266,7 @@ TEXTS = [
     ("ValueError: The supplied chat template string (foo.jinja) appears path-like, but "
      "doesn't exist!", "setting_refused", "foo.jinja", {}),
     ("ValueError: LoRA is not supported with chunked prefill", "setting_refused",
-     "one of the two", {}),
+     "no --enable-lora", {}),
     ("ValueError: Target and draft model should have the same vocabulary size",
      "setting_refused", "draft model", {}),
     ("AssertionError: Error in memory profiling. Initial free memory 23.1 GiB, current free "
@@ -471,7 +471,8 @@ TEXTS = [
      "max_num_batched_tokens (2048).", "setting_refused", "--max-num-batched-tokens 2096",
      {"max_num_batched_tokens": 2096}),
     ("AssertionError: 3-read Mamba conv transfer requires DS conv state layout. Set "
-     "VLLM_SSM_CONV_STATE_LAYOUT=DS", "setting_refused", "VLLM_SSM_CONV_STATE_LAYOUT=DS", {}),
+     "VLLM_SSM_CONV_STATE_LAYOUT=DS", "setting_refused", "VLLM_SSM_CONV_STATE_LAYOUT=DS",
+     {"VLLM_SSM_CONV_STATE_LAYOUT": "DS"}),
     ("RuntimeError: Assertion error (/workspace/.deps/deepgemm-src/csrc/apis/layout.hpp:60): "
      "Unknown SF transformation", "device_unsupported", "VLLM_USE_DEEP_GEMM=0",
      {"VLLM_USE_DEEP_GEMM": "0"}),
@@ -505,11 +506,11 @@ TEXTS = [
      "of vLLM. To bypass, set `--allow-deprecated-quantization`.", "setting_refused",
      "--allow-deprecated-quantization", {}),
     ("ValueError: You can use float16 instead by explicitly setting the `dtype` flag in CLI, for "
-     "example: --dtype=half.", "setting_refused", "--dtype=half,", {}),
+     "example: --dtype=half.", "setting_refused", "--dtype half,", {"dtype": "half"}),
     ("ValueError: attention_backend and attention_config.backend are mutually exclusive",
-     "setting_refused", "one of the two", {}),
+     "setting_refused", "no --attention-backend", {}),
     ("ValueError: Cannot set both `pooling_type` and `seq_pooling_type`", "setting_refused",
-     "one of the two", {}),
+     "one of those", {}),
     ("ValueError: Invalid compilation mode: 9. Valid modes are: 0, 1, 2, 3", "setting_refused",
      "that the message lists", {}),
     ("ValueError: speculative_max_model_len=64 cannot be larger than draft_max_model_len=32",

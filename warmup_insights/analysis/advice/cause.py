@@ -19,6 +19,12 @@ from warmup_insights.analysis.advice import (
 from warmup_insights.analysis.advice.facts import RunFacts
 from warmup_insights.analysis.advice.finding import Finding, Rule
 from warmup_insights.analysis.advice.known_texts import KnownError
+from warmup_insights.analysis.advice.stated import (
+    Statement,
+    missing_remedy,
+    refused_value,
+    statement,
+)
 from warmup_insights.model.events import Bucket
 from warmup_insights.model.summary import FailureFigures, RunSummary
 from warmup_insights.units import GIB
@@ -50,17 +56,36 @@ _MISMATCH = re.compile(
 
 KNOWN: tuple[KnownError, ...] = (
     *known_settings.ROWS, *known_devices.ROWS, *known_files.ROWS, *known_ranks.ROWS,
-    *known_settings.LAST,
 )  # fmt: skip
 """Errors whose text names their cause: texts of vLLM, torch, CUDA, NCCL, Ray, the Hugging
 Face libraries, Triton and the Gaudi bridge. The first row that matches counts, so a narrow
 text stands before a wide one."""
 
 
-def known_error(message: str) -> tuple[KnownError, re.Match[str]] | None:
+def known_error(
+    message: str, table: Iterable[KnownError] = KNOWN
+) -> tuple[KnownError, re.Match[str]] | None:
     """The first row that an error's text matches."""
-    matches = ((known, known.match(message)) for known in KNOWN)
+    matches = ((known, known.match(message)) for known in table)
     return next(((known, match) for known, match in matches if match), None)
+
+
+def statement_of(facts: RunFacts, found: Failed) -> Statement | None:
+    """What the text of an error explains of itself, where a table or the text does."""
+    message, config = found.message, facts.summary.config
+    row = known_error(message)
+    if row is not None:
+        ways = row[0].filled(row[1])
+        more = missing_remedy(message, ways, config)
+        return Statement(row[0].rule, row[0].title, (*ways, *more))
+    stage = "" if found.is_serving else stage_of(facts, found)
+    stated = statement(message, stage, config)
+    if stated is not None:
+        return stated
+    last = known_error(message, known_settings.LAST)
+    if last is not None:
+        return Statement(last[0].rule, last[0].title, tuple(last[0].filled(last[1])))
+    return refused_value(message, stage, config)
 
 
 @dataclass(frozen=True)
@@ -184,7 +209,7 @@ def _rule_of_error(facts: RunFacts, found: Failed) -> str:
         return "poisoned_cache"
     if _found_no_room(facts, found):
         return "no_room_for_cache"
-    return _program_rule(found.message)
+    return _program_rule(facts, found)
 
 
 def _found_no_room(facts: RunFacts, found: Failed) -> bool:
@@ -196,13 +221,14 @@ def _found_no_room(facts: RunFacts, found: Failed) -> bool:
     return is_announced and not found.is_serving and cache is not None and cache <= 0
 
 
-def _program_rule(message: str) -> str:
-    if _SIGNAL.search(message):
+def _program_rule(facts: RunFacts, found: Failed) -> str:
+    if _SIGNAL.search(found.message):
         return "killed"
-    row = known_error(message)
-    if row is not None:
-        return row[0].rule
-    return "program_error" if _MISMATCH.search(message) else "failure_unexplained"
+    stated = statement_of(facts, found)
+    if stated is not None:
+        return stated.rule
+    is_program = _MISMATCH.search(found.message) is not None
+    return "program_error" if is_program else "failure_unexplained"
 
 
 def _is_of_the_host(facts: RunFacts, found: Failed) -> bool:

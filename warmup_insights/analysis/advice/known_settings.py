@@ -126,6 +126,22 @@ def _whole_item(match: re.Match[str]) -> Iterable[Way]:
     )
 
 
+def _within_bounds(match: re.Match[str]) -> Iterable[Way]:
+    """The value of each of two settings with which it keeps the bound of the other."""
+    first, value, relation, second, bound = match.groups()
+    is_most = re.search(
+        r"<=|must be less|should be less|larger|cannot be greater|is greater", relation
+    )
+    is_first_lowered = is_most is not None
+    for name, other, is_lowered in (
+        (first, bound, is_first_lowered),
+        (second, value, not is_first_lowered),
+    ):
+        if name in _PRICES and int(other):
+            more = " or less" if is_lowered else " or more"
+            yield Way.that_sets(_PRICES[name][is_lowered], more, **{name: int(other)})
+
+
 def _higher_limit(match: re.Match[str]) -> Iterable[Way]:
     """The utilisation that holds the weights, where one does."""
     used, limit, share = (float(text) for text in match.groups())
@@ -348,6 +364,38 @@ _NO_SKIP = Way(
 )
 
 
+_RANKS = r"(?:tensor[ _](?:model[ _])?parallel(?:ism)?(?:[ _](?:world[ _])?size)?|\w{0,12}tp_size|TP size)"
+_PRICES = {
+    "max_num_batched_tokens": (
+        "more memory for activations",
+        "prompts run in more pieces",
+    ),
+    "max_model_len": ("more KV cache for one request", "longer requests are refused"),
+    "max_num_seqs": ("more memory for activations", "fewer requests at once"),
+    "max_num_active_seqs": ("more memory for states", "fewer requests at once"),
+    "max_cpu_loras": ("memory of the host", "fewer adapters are kept on the host"),
+    "max_loras": ("memory for each adapter", "fewer adapters in one batch"),
+    "data_parallel_size": ("more devices", "fewer copies of the engine"),
+    "data_parallel_size_local": (
+        "more devices of this node",
+        "fewer copies on this node",
+    ),
+    "offload_group_size": ("fewer layers are moved", "more layers are moved"),
+    "offload_num_in_group": ("more layers are moved", "fewer layers are moved"),
+    "long_prefill_token_threshold": (
+        "fewer prompts count as long",
+        "more prompts count as long",
+    ),
+    "max_num_partial_prefills": ("more prompts at once", "fewer prompts at once"),
+    "max_long_partial_prefills": (
+        "more long prompts at once",
+        "fewer long prompts at once",
+    ),
+}
+"""Settings of vLLM (`config/`) that bound each other: the price of more and of less."""
+_BOUNDED = "|".join(_PRICES)
+
+
 ROWS: tuple[KnownError, ...] = (
     *rows(
         "host_limit",
@@ -526,8 +574,13 @@ ROWS: tuple[KnownError, ...] = (
         (r"chat template string \((.{1,200}?)\) appears path-like",
          "The chat template is not there",
          (Way("{1} mounted into the container, as an absolute path", "none"),)),
-        (r"attention heads \((\d{1,6})\) must be divisible by tensor parallel size \((\d{1,6})\)",
-         "The attention heads do not divide among the ranks",
+        (rf"(\d{{1,9}})\)? (?:must be|is not|to be) (?:evenly )?divisible by (?:the )?{_RANKS}"
+         r"\s{0,2}[=(:]?\s{0,2}(\d{1,6})",
+         "A size of the model does not divide among the ranks",
+         _fewer_ranks),
+        (rf"divisible by (?:the )?{_RANKS}[.:,]? (?:[Gg]ot )?[\w.]{{1,60}}=(\d{{1,9}})(?: and|,) "
+         rf"{_RANKS}=(\d{{1,6}})",
+         "A size of the model does not divide among the ranks",
          _fewer_ranks),
         (r"greater than the derived max_model_len \(\w{1,60}=([\d.]{1,16})",
          "--max-model-len is beyond what the model was made for",
@@ -539,6 +592,11 @@ ROWS: tuple[KnownError, ...] = (
          r"\((\d{1,9})\)",
          "A step takes fewer tokens than requests may run",
          _fewer_requests),
+        (rf"\b({_BOUNDED})\s?[=(]\s?(\d{{1,9}})\)? (must be <=|must be >=|(?:must|should) be "
+         r"(?:less|greater) than or equal to|cannot be (?:greater|larger|less|smaller) than|is (?:larger|"
+         rf"greater|smaller|less) than)(?: the)? ({_BOUNDED})\s?[=(]\s?(\d{{1,9}})",
+         "Two settings do not fit together",
+         _within_bounds),
         (r"max_tokens_per_mm_item \((\d{1,9})\) is larger than max_num_batched_tokens",
          "A step takes fewer tokens than one image or video",
          _whole_item),
@@ -602,25 +660,6 @@ _RAISED = r"(?:Value|Assertion|NotImplemented|Runtime|Type)Error: "
 
 LAST: tuple[KnownError, ...] = rows(
     "setting_refused",
-    (r"(--[a-z][a-z-]{1,60}) requires (--[a-z][a-z-]{1,60})",
-     "An option needs another one",
-     (Way("{2} as well", "none"), Way("no {1}", "what it does"))),
-    (r"\b[Ss]et (?:\w{1,12} ){0,4}?[`'\"]?(VLLM_(?!LOGGING|SKIP_WARMUP)\w{1,80}=[\w.]{1,40}\b)",
-     "The engine asks for a variable",
-     (Way("{1}, as the message asks for it", "what the message states"),)),
-    (rf"{_RAISED}.{{1,400}}?\b(?<!not )(?:[Uu]se|[Uu]sing|[Ss]et|[Ss]etting|[Pp]ass|Specify|specify|"
-     r"[Ee]nable|[Aa]dd|[Ii]ncrease|for example:?) (?:the )?[`'\"]?(--[a-z][a-z\d-]{1,60}"
-     r"(?:=[\w.]{0,40}\w)?)",
-     "The engine asks for an option",
-     (Way("{1}, as the message asks for it", "what the message states"),)),
-    (rf"{_RAISED}[^:]{{1,200}}? (?:(?:is|are) (?:not|only) (?:yet |currently )?"
-     r"supported (?:with|when|for|by|in|if|on)\b|does not (?:yet |currently )?support\b|"
-     r"(?:is|are) (?:not |in)compatible with\b|(?:is|are) mutually exclusive|cannot both be\b|"
-     r"can only be (?:set|used|enabled) (?:with|when|if)\b|should only be set when\b)|"
-     rf"{_RAISED}Cannot (?:set|use|specify|enable) both ",
-     "The engine refuses a combination of settings",
-     (Way("one of the two that the message names left out, or what it needs as well",
-          "what it does; another version may know both"),)),
     (rf"{_RAISED}[^:]{{0,80}}?(?:Unknown|unknown|Unsupported|unsupported|"
      r"[Ii]nvalid|[Uu]nrecognized)\b.{1,200}?(?:Supported|supported|[Vv]alid|Available|available|"
      r"[Aa]llowed|currently only support)\b"
@@ -631,7 +670,7 @@ LAST: tuple[KnownError, ...] = rows(
      "A whole number cannot be read",
      (Way("a whole number in the variable or option that has the value {1}: the frame above "
           "the error names it", "none"),)),
-    (r"(?:ValueError: .{0,120}?(?<![\w-])(?=--[a-z]|[a-z]{2,20}_)|AssertionError: .{0,40}?(?<![\w-])"
+    (r"^(?!.{0,300}by this point)(?:ValueError: .{0,120}?(?<![\w-])(?=--[a-z]|[a-z]{2,20}_)|AssertionError: .{0,40}?(?<![\w-])"
      r"(?=--[a-z]|(?:max|data_parallel|tensor_parallel|pipeline_parallel|decode_context|node|"
      r"block|world)_))([\w-]{3,80})\W[^.]{0,80}?"
      r"(?:(?:must|should|has to|needs to) (?:be\b|less\b|equal\b)|"

@@ -3,12 +3,17 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 
-from warmup_insights.analysis.advice.cause import Failed, failure_rule, known_error
+from warmup_insights.analysis.advice.cause import (
+    Failed,
+    failure_rule,
+    stage_of,
+    statement_of,
+)
 from warmup_insights.analysis.advice.facts import RunFacts
 from warmup_insights.analysis.advice.finding import Finding, Rule, Value, Way, rule
-from warmup_insights.analysis.advice.known_texts import AS_STATED
+from warmup_insights.analysis.advice.known_texts import AS_STATED, EAGER
 from warmup_insights.analysis.advice.rules_settings import probe_of
 from warmup_insights.analysis.advice.ways import finding_of, num_ranks
 from warmup_insights.model.summary import PHASES, RunSummary
@@ -16,6 +21,7 @@ from warmup_insights.rules.setting_lives import has_setting
 from warmup_insights.units import GIB, format_bytes, format_duration
 
 MAX_MESSAGE = 160
+_ANNOUNCES = "the log does not hold the cause: this line only announces it"
 GAUDI_BYTES = 40 * GIB
 """Less than any Gaudi 2 (96 GB) or 3 (128 GB) has, and more than the first generation."""
 _DMESG = "Linux `mm/oom_kill.c`; a process that gets SIGKILL prints nothing"
@@ -210,20 +216,19 @@ def failure_unexplained(facts: RunFacts, found: Failed) -> Iterator[Finding]:
     )
     where = " while it served" if found.is_serving else ""
     price = "the log names the error and not its cause, as far as rules know it"
-    announces = "the log does not hold the cause: this line only announces it"
     if _ABOVE.search(found.message):
         more = (
             "the error of the process that ended is above it or in the log of its rank; with "
             "none there it was ended from outside (dmesg, exit code)"
         )
-        price = announces
+        price = _ANNOUNCES
     elif found.message.endswith(("Error", "Exception")):
         price = "the error has no text: the frame above it names what was wrong"
     elif ":" not in found.message:
         more = (
             "a formatter that writes the exception (exc_info) with the line, or stderr"
         )
-        price = announces
+        price = _ANNOUNCES
     first = [
         *_first_generation(facts),
         *_without_artefacts(facts),
@@ -234,11 +239,35 @@ def failure_unexplained(facts: RunFacts, found: Failed) -> Iterator[Finding]:
         numbers_at(facts, found),
         [
             *first,
+            *_past_the_stage(facts, found),
             Way(f"read the traceback around that line; {more}", price),
             *_without_warmup(facts, found),
+            *_other_release(found, price),
         ],
         _effect_of(first),
     )
+
+
+_OF_COMPILATION = ("compile", "graph_capture", "graph_memory_profile")
+
+
+def _past_the_stage(facts: RunFacts, found: Failed) -> Iterator[Way]:
+    """What leaves out the stage that failed, where a start does without it."""
+    stage = stage_of(facts, found)
+    is_there = facts.summary.device.kind in ("cuda", "rocm", "xpu")
+    if stage.startswith(_OF_COMPILATION) and is_there and not found.is_serving:
+        yield EAGER
+
+
+def _other_release(found: Failed, price: str) -> Iterator[Way]:
+    """Another release, where an error with a text of its own was raised in the start."""
+    is_raised = re.match(r"[\w.]{1,100}Error: \S", found.message) is not None
+    if is_raised and price != _ANNOUNCES and not found.is_serving:
+        yield Way(
+            "another release of vLLM or its plugin: a newer one, or the one that last started "
+            "this model",
+            "another image; an error of a release is in its list of issues",
+        )
 
 
 def _effect_of(first: list[Way]) -> str:
@@ -488,20 +517,19 @@ def _ways_past(stage: str) -> Iterator[Way]:
 
 def _known(facts: RunFacts, found: Failed) -> Iterator[Finding]:
     """The cause that the text of an error names, and what removes it."""
-    row = known_error(found.message)
-    if row is None:
+    stated = statement_of(facts, found)
+    if stated is None:
         return
-    error, match = row
     when = " while it served" if found.is_serving else ""
     yield finding_of(
-        f"{error.title}{when}: {shown_message(found)}{found.where}.",
+        f"{stated.title}{when}: {shown_message(found)}{found.where}.",
         numbers_at(facts, found),
-        _not_yet_set(facts, error.filled(match)),
+        _not_yet_set(facts, stated.ways),
         "the engine keeps serving" if found.is_serving else "the start gets past this error",
     )  # fmt: skip
 
 
-def _not_yet_set(facts: RunFacts, ways: list[Way]) -> list[Way]:
+def _not_yet_set(facts: RunFacts, ways: Iterable[Way]) -> list[Way]:
     """The ways without those that only set what the run has."""
     config = facts.summary.config
     left = [

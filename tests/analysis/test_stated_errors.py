@@ -1,0 +1,207 @@
+"""Errors that no table names: what their text itself states, and no more than that."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.analysis.builders import facts_of
+from tests.analysis.room_cases import ended
+from warmup_insights.analysis.advice import advise
+from warmup_insights.analysis.advice.stated import remedies
+from warmup_insights.model.events import ConfigRecorded, PhaseMarked
+from warmup_insights.model.failure_text import kind_of_message
+
+CONFIGURE = PhaseMarked(name="configure", edge="start")
+LOAD = PhaseMarked(name="load_model", edge="start")
+
+
+def found(message, *before, **settings):
+    config = [ConfigRecorded(settings=settings)] if settings else []
+    (finding,) = advise(
+        facts_of(ended(kind_of_message(message), message, *before, *config))
+    )
+    return finding
+
+
+def ways(message, *before, **settings):
+    finding = found(message, *before, **settings)
+    return [finding.suggestion, *(way.suggestion for way in finding.ways)]
+
+
+def test_a_stated_remedy_is_quoted_with_its_value():
+    finding = found(
+        "ValueError: Some algorithm is only supported with the other backend. Please set "
+        "`--some-backend otherone`."
+    )
+    assert finding.rule == "setting_refused"
+    assert finding.suggestion.startswith("--some-backend otherone, as the error states")
+    assert finding.changes == {"some_backend": "otherone"}
+
+
+@pytest.mark.parametrize(
+    "message",
+    [
+        "ValueError: Rounding needs it. Please do not specify `--enable-rounding`, or set "
+        "`--some-backend otherone`.",
+        "ValueError: No. Use `--runner pooling` or `--runner auto` for such models.",
+        "ValueError: No. You can pass `--convert <a, b> to adapt it.",
+        "ValueError: No. Set --enable-something to use it.",
+        "ValueError: No. Either install NIXL or set --eplb-config.use_async=false.",
+        "ValueError: Found it. Remove VLLM_SOME_SWITCH=1 to go on.",
+    ],
+)
+def test_no_value_is_read_of_a_remedy_that_states_several_or_none(message):
+    finding = found(message)
+    assert finding.changes == {}
+    assert "“" in finding.suggestion
+
+
+def test_what_the_run_has_stands_beside_the_remedy():
+    suggestion = ways(
+        "ValueError: max_num_scheduled_tokens is 0. Increase max_num_batched_tokens, or decrease "
+        "num_speculative_tokens.",
+        max_num_batched_tokens=512,
+    )[0]
+    assert suggestion.endswith("the run has max_num_batched_tokens=512")
+
+
+@pytest.mark.parametrize(
+    "message",
+    [
+        "RuntimeError: CUDA call failed. For debugging consider passing CUDA_LAUNCH_BLOCKING=1",
+        "RuntimeError: It failed. Please set VLLM_LOGGING_LEVEL=DEBUG to turn on logs.",
+        "RuntimeError: Worker failed with error 'no', please check the stack trace above for the "
+        "root cause",
+        "ValueError: Unknown. Please file a vLLM issue with your model.",
+        "ValueError: Using models with different tokenizers can fail.",
+        "ValueError: pass abc should be callable.",
+        "RuntimeError: start (0) + length (512) exceeds dimension size (256).",
+    ],
+)
+def test_what_only_helps_to_look_further_is_no_remedy(message):
+    assert remedies(message) == []
+
+
+def test_a_package_to_be_installed_is_missing():
+    finding = found(
+        "ImportError: Some Inference is required for decoding. Install via `pip install "
+        "some-inference==0.1.1`."
+    )
+    assert finding.rule == "missing_tool"
+    assert finding.suggestion.startswith("pip install some-inference==0.1.1")
+
+
+def test_a_refused_feature_has_the_option_that_turns_it_off():
+    text = "ValueError: Some method does not support speculative decoding or LoRA yet."
+    first, second = ways(text, enable_lora=True)[:2]
+    assert first == "no --enable-lora (the run has enable_lora=True)"
+    assert second == "no --speculative-config, where it is set"
+
+
+def test_a_feature_that_the_run_does_without_is_not_turned_off():
+    text = "ValueError: Some method is not supported with pipeline parallelism."
+    assert "--pipeline-parallel-size 1" not in str(ways(text, pipeline_parallel_size=1))
+    assert "--pipeline-parallel-size 1" in str(ways(text, pipeline_parallel_size=2))
+
+
+def test_what_has_to_be_there_is_not_turned_off():
+    for text in (
+        "ValueError: Elastic scaling is only supported with enable_eplb=True.",
+        "ValueError: some_lb can only be set when data_parallel_size > 1",
+        "ValueError: Rounding requires prefix caching.",
+    ):
+        shown = " ".join(ways(text, CONFIGURE))
+        assert "the error requires" in shown
+        assert "no --enable-eplb" not in shown
+        assert "--data-parallel-size 1" not in shown
+        assert "--no-enable-prefix-caching" not in shown
+
+
+def test_a_remedy_is_not_contradicted():
+    text = (
+        "ValueError: This model does not support `--runner pooling`. You can pass `--convert` to "
+        "adapt it."
+    )
+    assert "no --convert" not in ways(text)
+
+
+def test_a_requirement_is_quoted():
+    finding = found(
+        "ValueError: --some-metrics requires speculative decoding.", CONFIGURE
+    )
+    assert "“speculative decoding”" in finding.suggestion
+    assert "no --some-metrics" in [way.suggestion for way in finding.ways]
+
+
+def test_a_value_is_refused_only_while_settings_are_read():
+    text = "ValueError: numa_nodes must contain whole numbers."
+    assert found(text, CONFIGURE).rule == "setting_refused"
+    assert found("AssertionError: Output must be contiguous", LOAD).rule == (
+        "failure_unexplained"
+    )
+
+
+@pytest.mark.parametrize(
+    "message",
+    [
+        "TypeError: run() missing 1 required positional argument: 'x'",
+        "AttributeError: 'X' object has no attribute 'y'",
+        "RuntimeError: a view of a leaf Variable that requires grad is being used in place",
+        "AssertionError: max_num_seqs must be set by this point",
+    ],
+)
+def test_an_error_of_the_program_states_no_setting(message):
+    assert found(message, CONFIGURE).rule in ("program_error", "failure_unexplained")
+
+
+def test_a_row_of_the_tables_gets_the_remedy_that_it_lacks():
+    text = (
+        "ValueError: The checkpoint you are trying to load has model type `x` but Transformers "
+        "does not recognize this architecture. You can update with `pip install --upgrade "
+        "transformers`."
+    )
+    finding = found(text)
+    assert finding.rule == "model_unsupported"
+    assert "pip install --upgrade transformers" in finding.ways[-1].suggestion
+
+
+@pytest.mark.parametrize(
+    ("message", "changes"),
+    [
+        ("AssertionError: num_kv_heads=12 must be divisible by tp_size=8.", 6),
+        ("ValueError: Some heads must be divisible by tensor parallel size: num_heads=20, "
+         "tp_size=8.", 5),
+        ("ValueError: Audio heads must be divisible by tensor parallel size. Got self.heads=20 and "
+         "tp_size=8.", 5),
+    ],
+)  # fmt: skip
+def test_any_size_that_does_not_divide_has_the_ranks_that_do(message, changes):
+    assert found(message).changes["tensor_parallel_size"] == changes
+
+
+@pytest.mark.parametrize(
+    ("message", "changes", "other"),
+    [
+        ("ValueError: max_cpu_loras (2) must be >= max_loras (4).", {"max_cpu_loras": 4},
+         {"max_loras": 2}),
+        ("ValueError: data_parallel_size_local (8) must be <= data_parallel_size (4)",
+         {"data_parallel_size_local": 4}, {"data_parallel_size": 8}),
+        ("ValueError: max_num_active_seqs (512) cannot be greater than max_num_seqs (256).",
+         {"max_num_active_seqs": 256}, {"max_num_seqs": 512}),
+    ],
+)  # fmt: skip
+def test_two_settings_that_bound_each_other_have_their_values(message, changes, other):
+    finding = found(message)
+    assert finding.changes == changes
+    assert finding.ways[0].changes == other
+
+
+def test_a_failed_compilation_has_the_start_without_it_and_another_release():
+    shown = " ".join(
+        ways(
+            "RuntimeError: some text that is not there",
+            PhaseMarked(name="compile", edge="start"),
+        )
+    )
+    assert "--enforce-eager" in shown
+    assert "another release" in shown

@@ -1,0 +1,99 @@
+"""Features of an engine that messages name in words, and the option that turns each off."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from warmup_insights.analysis.advice.finding import Value, Way
+
+_OFF = ("false", "none", "0", "1", "", "auto", "{}", "[]")
+
+
+@dataclass(frozen=True)
+class Feature:
+    """How messages name a feature, its setting, and what turns it off (vLLM
+    `engine/arg_utils.py`)."""
+
+    pattern: str
+    setting: str
+    off: str
+    price: str
+    is_default: bool = False
+    """Whether the engine has it on unless it is set otherwise."""
+    changes: Mapping[str, Value] = field(default_factory=dict)
+
+    def is_on(self, config: Mapping[str, Value]) -> bool:
+        """Whether the run states that it has the feature."""
+        value = config.get(self.setting)
+        return value is not None and str(value).lower() not in _OFF
+
+    def may_be_on(self, config: Mapping[str, Value]) -> bool:
+        """Whether nothing states that the run does without it."""
+        return self.setting not in config or self.is_on(config)
+
+    def way(self, config: Mapping[str, Value]) -> Way:
+        """What turns it off."""
+        changes = dict(self.changes)
+        if self.is_on(config):
+            return Way(
+                f"{self.off} (the run has {self.setting}={str(config[self.setting])[:40]})",
+                self.price,
+                changes,
+            )
+        unless = "" if self.is_default else ", where it is set"
+        return Way(f"{self.off}{unless}", self.price, changes)
+
+
+FEATURES: tuple[Feature, ...] = (
+    Feature(r"\bLoRA\b|\blora\b|enable[_-]lora", "enable_lora", "no --enable-lora",
+            "no adapters, unless they are merged into the weights"),
+    Feature(r"[Pp]ipeline[ -]?[Pp]arallel|\bPP\b|\bpipeline_parallel_size\b",
+            "pipeline_parallel_size", "--pipeline-parallel-size 1",
+            "the devices by --tensor-parallel-size, or fewer of them"),
+    Feature(r"[Ss]peculati(?:ve|on)|[Ss]pec(?:ulative)?[ _-]decod|\bEAGLE\b|\bMTP\b|draft model",
+            "speculative_config", "no --speculative-config", "slower decoding"),
+    Feature(r"[Pp]refix[ _-][Cc]ach", "enable_prefix_caching", "--no-enable-prefix-caching",
+            "prompts that begin alike are computed anew", is_default=True),
+    Feature(r"[Cc]hunked[ _-][Pp]refill", "enable_chunked_prefill",
+            "--no-enable-chunked-prefill", "a step as long as the longest prompt",
+            is_default=True),
+    Feature(r"[Aa]sync(?:hronous)?[ _-]scheduling", "async_scheduling",
+            "--no-async-scheduling", "slower decoding", is_default=True),
+    Feature(r"[Ss]leep[ _-]mode", "enable_sleep_mode", "no --enable-sleep-mode",
+            "the engine cannot sleep"),
+    Feature(r"\bEPLB\b|enable[_-]eplb|[Ee]xpert [Pp]arallelism load balanc", "enable_eplb",
+            "no --enable-eplb", "experts are not balanced"),
+    Feature(r"[Ee]xpert[ _-][Pp]arallel(?!ism load)|(?<!Elastic )\bEP\b", "enable_expert_parallel",
+            "no --enable-expert-parallel", "each rank holds a part of every expert"),
+    Feature(r"[Ee]lastic EP|enable_elastic_ep", "enable_elastic_ep", "no --enable-elastic-ep",
+            "as many ranks as at the start"),
+    Feature(r"\bDBO\b|enable[_-]dbo|[Mm]icrobatching", "enable_dbo", "no --enable-dbo",
+            "communication is not hidden behind computation"),
+    Feature(r"[Dd]ecode[ -][Cc]ontext[ -][Pp]arallel|\bdecode_context_parallel_size\b|\bDCP\b", "decode_context_parallel_size",
+            "--decode-context-parallel-size 1", "each rank holds more of the KV cache"),
+    Feature(r"[Pp]refill[ _-][Cc]ontext[ _-][Pp]arallel|\bPCP\b",
+            "prefill_context_parallel_size", "--prefill-context-parallel-size 1",
+            "slower long prompts"),
+    Feature(r"[Dd]ata[ -][Pp]arallel|\bdata_parallel_size\b|\bDP\b", "data_parallel_size", "--data-parallel-size 1",
+            "an engine for each copy"),
+    Feature(r"KV [Cc]onnector|kv[_-]transfer|kv[_-]connector|P/D disagg|KV cache transfer",
+            "kv_transfer_config", "no --kv-transfer-config", "KV cache is not passed on"),
+    Feature(r"[Pp]rompt[ _-][Ee]mbed", "enable_prompt_embeds", "no --enable-prompt-embeds",
+            "requests with embeddings are refused"),
+    Feature(r"(?i:fp8|quantized|nvfp4|int8|turboquant)[ _-](?:kv|KV)[ _-]?[Cc]ache|kv[_-]cache[_-]dtype|"
+            r"KV cache (?:dtype|quantization)",
+            "kv_cache_dtype", "--kv-cache-dtype auto", "a cache of 16 bits"),
+    Feature(r"(?i:cuda ?graphs?)\b|cudagraph_mode", "cudagraph_mode", "--enforce-eager",
+            "slower decoding", is_default=True, changes={"enforce_eager": True}),
+    Feature(r"moe[_-]backend|MoE backend", "moe_backend", "no --moe-backend",
+            "the engine picks one"),
+    Feature(r"all2all", "all2all_backend", "no --all2all-backend", "the engine picks one"),
+    Feature(r"(?<!encoder )(?<!encoder_)attention[_ -]backend", "attention_backend",
+            "no --attention-backend and no VLLM_ATTENTION_BACKEND", "the engine picks one"),
+    Feature(r"[Cc][Pp][Uu] [Oo]ffload|cpu[_-]offload", "cpu_offload_gb", "no --cpu-offload-gb",
+            "the weights on the device"),
+    Feature(r"[Mm]ulti-?[Ss]tep|num[_-]scheduler[_-]steps", "num_scheduler_steps",
+            "no --num-scheduler-steps", "steps are scheduled one by one"),
+)  # fmt: skip
+"""Of vLLM 0.8 to 0.33."""

@@ -1,0 +1,359 @@
+"""What the text of an error itself states: what to do, what is required, which settings it names.
+
+One rule for the many messages of an engine that no row of the tables names: they state their
+remedy ("Please set ..."), a requirement ("X requires Y") or a combination that is not there
+("X is not supported with Y"), as vLLM does in `config/`, `engine/arg_utils.py`, `platforms/`
+and `model_executor/layers/`. What is quoted is the text of the log; no value is made up.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+
+from warmup_insights.analysis.advice.features import FEATURES, Feature
+from warmup_insights.analysis.advice.finding import Value, Way
+from warmup_insights.analysis.advice.known_texts import MAX_TEXT
+
+MAX_QUOTE = 300
+MAX_VALUE = 40
+_VERBS = (
+    r"(?:[Uu]se(?! of\b)|[Tt]ry|[Ss]et|[Cc]onsider|[Ii]ncrease|[Dd]ecrease|[Rr]educe|[Ll]ower|"
+    r"[Rr]aise|[Dd]isable|[Ee]nable|[Rr]emove|[Uu]nset|(?:[Rr]e)?[Ii]nstall|(?:[Uu]p|[Dd]own)grade|"
+    r"[Uu]pdate|[Ss]pecify|[Pp]rovide|[Pp]ass|[Aa]dd|[Ss]elect|[Cc]hoose|[Ss]witch|[Aa]djust|"
+    r"[Ee]nsure|[Mm]ake sure|[Rr]un|[Ll]aunch|[Oo]mit|[Ll]eave|[Dd]rop|[Tt]urn (?:it )?o|[Aa]void|"
+    r"[Bb]uild with|[Cc]hange|[Rr]eplace|[Dd]o not|[Dd]on't|[Ee]xplicitly set|"
+    r"[Cc]heck (?:that|if|whether|your|the) |[Vv]erify|[Ee]ither (?:set|use|install|enable|"
+    r"disable|remove|increase|reduce|lower|decrease|pass))"
+)
+_GERUNDS = (
+    r"(?:using|setting|increasing|decreasing|reducing|lowering|raising|disabling|enabling|"
+    r"removing|installing|upgrading|updating|specifying|passing|adding|switching|adjusting|"
+    r"running|omitting)"
+)
+_ENDS = re.compile(
+    r"(?<=[.!?;])(?<!e\.g\.)(?<!i\.e\.)(?<!vs\.)\s+|\s(?=- )|(?<=[,:])\s+(?=please\b)"
+)
+_LEAD = (
+    r"(?:(?:[Pp]lease|[Ii]nstead|[Oo]therwise|[Aa]lternatively|[Hh]int:|[Yy]ou (?:can|may|must|"
+    r"should|need to|have to)(?: also)?|(?:[Tt]o|[Ii]f|[Ff]or|[Oo]n|[Ii]n|[Ww]hen) [^,]{1,140},|"
+    r"[Ww]e recommend(?: to)?),?\s+){0,3}"
+)
+_REMEDY = re.compile(
+    rf"^(?:- )?{_LEAD}{_VERBS}\b|"
+    rf"\b(?:[Pp]lease|[Tt]ry|[Yy]ou (?:can|may|must|should|need to))(?: also| either)?,? {_VERBS}|"
+    rf"\b(?:[Tt]ry|[Cc]onsider|[Bb]y) (?:explicitly )?{_GERUNDS}\b|(?:[,;]|\b[Oo]r|\band) {_VERBS} (?:the )?[`'\"]?(?:--[a-z]|VLLM_)|[Ss]et VLLM_\w{{3,60}}=|"
+    r"(?<![\w-])[`'\"]?(?:--[a-z][a-z\d-]{2,60}|VLLM_[A-Z\d_]{3,60})[`'\"]? (?:must|should) be (?:set|enabled|"
+    r"specified|passed|provided)\b|"
+    r"\b(?:needs?|ha(?:s|ve)) to be (?:set|installed|enabled|disabled|specified|passed)\b|"
+    r"\bpip3? install\b|^(?:- )?\w+, set\b"
+)
+"""What a sentence begins with, or has in it, that states what to do."""
+_NO_REMEDY = re.compile(
+    r"\breport|file an? |open an issue|an issue (?:on|at)|raise an issue|VLLM_LOGGING_LEVEL|"
+    r"NCCL_DEBUG|TORCHDYNAMO_|TORCH_LOGS|TORCH_USE_CUDA_DSA|TORCH_SHOW|_LAUNCH_BLOCKING|"
+    r"AMD_SERIALIZE|stack ?trace|traceback|root cause|check the log|\blogs? (?:above|below|for)|"
+    r"(?:more|further) (?:info|detail|debug)|^(?:please )?(?:see|refer|check|visit) (?:https?|the "
+    r"(?:doc|log|error))|suppress_errors|VLLM_SKIP_WARMUP|let us know|contact|pytest|by this point",
+    re.IGNORECASE,
+)
+"""What only helps to look further, or is no sentence."""
+_LOW = re.compile(r".{0,300}\b(?:please|pip install|try)\b")
+"""Of a first sentence that begins with a small letter: it is no order otherwise."""
+_NEGATED = re.compile(
+    r"(?i)\b(?:not|n't|omit|omitting|disable|disabling|remove|removing|unset|without|avoid|leave|"
+    r"drop|turn|or|instead of|from|either|cannot|using|except|unless)\b"
+)
+"""Where a sentence has one of these, no single value can be read of it."""
+_ASSIGNED = re.compile(
+    r"(?<![\w-])--(?P<option>[a-z][a-z\d-]{2,60})(?:=|[ ](?=\d|[\w./-]{1,60}(?:[`'\")]|[.,;]?$|[.,;]\s)))"
+    r"(?P<value>[\w./-]{0,59}\w)|"
+    r"\b(?P<variable>(?:VLLM|HF|CUDA|NCCL|TRITON|TORCH|PT|PYTORCH|RAY|HABANA|[A-Z]{4,20})"
+    r"_[A-Z\d_]{2,60})=(?P<text>[\w./-]{1,60}\b)"
+)
+_OPTION = re.compile(
+    r"(?<![\w-])--[a-z][a-z\d-]{2,60}(?:=[\w.]{0,40}\w)?|"
+    r"\b(?:VLLM|CUDA|NCCL|TRITON|TORCH|PYTORCH|RAY|HABANA|PT)_[A-Z\d]{1,20}_[A-Z\d_]{1,60}\b"
+    r"(?:=[\w./-]{0,40}\w)?|\bHF_[A-Z_]{4,30}\b|"
+    r"\bpip3? install(?: -U| --upgrade)? [\"']?[\w.<>=~!\[\]-]{2,60}"
+)
+_NAME = re.compile(r"(?<![\w.-])(?:--)?[a-z]{2,40}(?:[_-][a-z\d]{1,40}){1,8}(?![\w(-])")
+_KIND = re.compile(r"^(?:[\w.]{1,120}:\s+)")
+_QUOTING = re.compile(
+    r"^Worker failed with error '|', please check the stack trace above.*$"
+)
+_OF_PYTHON = re.compile(
+    r"requires? grad|missing \d{1,3} required|positional argument|keyword argument|"
+    r"object has no attribute|is not (?:subscriptable|iterable|callable)"
+)
+"""Texts of Python and of torch about a call, which no setting answers."""
+_INTERNAL = re.compile(
+    r"by this point|during init\b|file an? |must be a dataclass|unsupported type|of the same type"
+)
+"""Texts of an engine about its own code."""
+_BY_ENGINE = re.compile(
+    r"^(?:[\w.]{1,100}\.)?(?:Value|Assertion|NotImplemented|Runtime|Type|Import|ArgumentType|"
+    r"Argument|Validation|VLLMValidation|ModuleNotFound|FileNotFound)Error: "
+)
+_REQUIRES = re.compile(
+    r"^(?P<subject>.{2,160}?) (?:currently |only |also )?(?<!not )(?:requires?|needs) "
+    r"(?P<object>.{2,300}?)\.?$"
+)
+_IS_REQUIRED = re.compile(
+    r"^(?P<object>.{2,120}?) (?:package |library )?(?P<subject>(?:is|are) required\b)(?! because| by)"
+)
+_REFUSES = re.compile(
+    r"(?:(?:is|are) (?:not |only )(?:yet |currently |yet currently )?(?:supported|available|"
+    r"applicable|valid|implemented|allowed)\b|"
+    r"(?:does|do) not (?:yet |currently )?support\b|(?:currently )?(?:only|exclusively) supports?\b|"
+    r"\bsupports? only\b|(?:is|are) (?:not (?:currently |yet )?|in)compatible with\b|(?:is|are) mutually exclusive|"
+    r"cannot (?:both )?be (?:used|enabled|combined|set|paired|together)\b|cannot both\b|"
+    r"\bonly (?:works?|one)\b|can only be\b|should only be set when\b|\bnot yet supported\b|"
+    r"\bCannot (?:set|use|specify|enable|run|combine|have)\b|must be disabled|\bnot supported\b|"
+    r"\bbut no .{1,80} supports\b|\bconflicts with\b|"
+    r"\bnot implemented (?:for|with|on|yet)\b)"
+)
+_MUST = re.compile(
+    r"\b(?:must|should|has to|have to|needs? to|cannot|can not|can't|may not|expected|Expected|"
+    r"at least|at most|exceeds|requires?|out of range|Invalid|invalid|Unknown|unknown|"
+    r"Unsupported|unsupported|not a valid|is not set|is not divisible|not divisible)\b"
+)
+_VALUE = re.compile(r"([a-z]{2,40}(?:_[a-z\d]{1,40}){1,6})=['\"]?([\w./-]{1,60})")
+"""A setting and its value, with which a refusal begins."""
+_INSTALL = re.compile(
+    r"\bpip3? install\b|\b(?:re)?install(?:ed|ing)?\b|\bupgrad(?:e|ing)\b|\bdowngrade\b",
+    re.IGNORECASE,
+)
+CONFIGURING = ("configure", "import")
+"""Stages in which an engine does nothing but read its settings."""
+_OWN_CHOICE = Way(
+    "no choice of your own of a backend or kernel (--attention-backend, --moe-backend, "
+    "--linear-backend, VLLM_ATTENTION_BACKEND, VLLM_USE_...), where one is set",
+    "the engine picks one that fits, where there is one",
+)
+_OTHER_RELEASE = Way(
+    "another release of vLLM: a newer one, or the one that last started this model",
+    "another image",
+)
+
+
+@dataclass(frozen=True)
+class Statement:
+    """What a message states: the rule that it belongs to, what it means, the ways out."""
+
+    rule: str
+    title: str
+    ways: tuple[Way, ...]
+
+
+def text_of(message: str) -> str:
+    """The text of an error on one line, without its kind and what quotes it."""
+    text = " ".join(message[:MAX_TEXT].split())
+    while (match := _KIND.match(text)) and match[0].endswith(
+        ("Error: ", "Exception: ")
+    ):
+        text = text[match.end() :]
+    return _QUOTING.sub("", text)
+
+
+def remedies(message: str) -> list[str]:
+    """The sentences of a message that state what to do, as they are; those that only help to
+    look further are none."""
+    first, *others = _ENDS.split(text_of(message))
+    begins_low = first[:1].islower() and _LOW.match(first) is None
+    return [
+        sentence
+        for sentence in ([] if begins_low else [first]) + others
+        if _REMEDY.search(sentence) and not _NO_REMEDY.search(sentence)
+    ]
+
+
+def named_options(text: str) -> list[str]:
+    """Options, variables and packages to be installed, in their order."""
+    return [match[0] for match in _OPTION.finditer(text)]
+
+
+def present(text: str, config: Mapping[str, Value]) -> str:
+    """What the run has for the settings that a text names: `; now a=1, b=2`, or nothing."""
+    found: dict[str, Value] = {}
+    for match in _NAME.finditer(text):
+        name = match[0].removeprefix("--").replace("-", "_")
+        value = config.get(name)
+        if value is not None and value != "None" and len(str(value)) <= MAX_VALUE:
+            found[name] = value
+    shown = ", ".join(f"{name}={value}" for name, value in list(found.items())[:4])
+    return f"; the run has {shown}" if shown else ""
+
+
+def quoted(sentences: list[str]) -> str:
+    """Sentences in quotation marks, cut where they are long."""
+    text = " ".join(sentences)
+    if len(text) > MAX_QUOTE:
+        text = f"{text[:MAX_QUOTE].rpartition(' ')[0]} …"
+    return f"“{text.strip()}”"
+
+
+def remedy_way(message: str, config: Mapping[str, Value]) -> Way | None:
+    """The remedy that a message states, with the value where it states one alone."""
+    sentences = remedies(message)
+    if not sentences:
+        return None
+    text = " ".join(sentences)
+    options = named_options(text)
+    changes: dict[str, Value] = {}
+    first = "the remedy that the error states"
+    if len(options) == 1 and not _NEGATED.search(text):
+        match = _ASSIGNED.search(text)
+        first = f"{options[0]}, as the error states"
+        if match is not None and match["option"]:
+            changes = {match["option"].replace("-", "_"): match["value"]}
+            first = f"--{match['option']} {match['value']}, as the error states"
+        elif match is not None:
+            changes = {match["variable"]: match["text"]}
+    return Way(
+        f"{first}: {quoted(sentences)}{present(message, config)}",
+        "what the text states",
+        changes,
+    )
+
+
+def missing_remedy(
+    message: str, ways: list[Way], config: Mapping[str, Value]
+) -> Iterator[Way]:
+    """The remedy that a message states, where it names an option that no way has."""
+    way = remedy_way(message, config)
+    if way is None:
+        return
+    known = " ".join(other.suggestion for other in ways).lower().replace("_", "-")
+    names = [
+        name.lower().replace("_", "-").lstrip("-").partition("=")[0]
+        for name in named_options(" ".join(remedies(message)))
+    ]
+    if names and not any(name in known for name in names):
+        yield way
+
+
+def named_features(text: str, config: Mapping[str, Value]) -> list[Feature]:
+    """Features that a text names and the run may have: those it has first."""
+    found = [
+        feature
+        for feature in FEATURES
+        if re.search(feature.pattern, text) and feature.may_be_on(config)
+    ]
+    return sorted(found, key=lambda feature: not feature.is_on(config))
+
+
+def statement(
+    message: str, stage: str, config: Mapping[str, Value]
+) -> Statement | None:
+    """What a message states, in a stage; None where it states nothing of use."""
+    text = text_of(message)
+    if _OF_PYTHON.search(text) or not text:
+        return None
+    is_configuring = stage in CONFIGURING
+    refused = _REFUSES.search(text)
+    way = remedy_way(message, config)
+    if way is not None:
+        return _with_remedy(way, message)
+    if not _BY_ENGINE.search(message):
+        return None
+    if refused is not None:
+        return _refusal(
+            text, _of_refusal(text, refused, config), config, is_configuring
+        )
+    match = _REQUIRES.search(text) or _IS_REQUIRED.search(text)
+    if match is not None and (is_configuring or not message.startswith("RuntimeError")):
+        return _requirement(match, text, config, is_configuring)
+    return None
+
+
+def refused_value(
+    message: str, stage: str, config: Mapping[str, Value]
+) -> Statement | None:
+    """What a message states of a value, where the engine does nothing but read settings."""
+    text = text_of(message)
+    is_refusal = _BY_ENGINE.search(message) and _MUST.search(text)
+    is_internal = _OF_PYTHON.search(text) or _INTERNAL.search(text)
+    if stage not in CONFIGURING or is_internal or not is_refusal:
+        return None
+    way = Way(
+        "the setting, or the value in the files of the model, as the error states: "
+        f"{quoted([text])}{present(text, config)}",
+        "none",
+    )
+    return Statement("setting_refused", "The engine refuses a value", (way,))
+
+
+def _with_remedy(way: Way, message: str) -> Statement:
+    stated = " ".join(remedies(message))
+    named = [name for name in named_options(stated) if not name.startswith("pip")]
+    if _INSTALL.search(stated) and not named:
+        title = "Something that the engine needs is missing or too old"
+        return Statement("missing_tool", title, (way,))
+    return Statement("setting_refused", "The error states its remedy", (way,))
+
+
+def _of_refusal(
+    text: str, refused: re.Match[str], config: Mapping[str, Value]
+) -> list[Way]:
+    """What a refusal names, left out; behind `only` stands what has to be there."""
+    is_only = "only" in refused[0].lower()
+    subject = text[: refused.start()] if is_only else text
+    own = []
+    if is_only and (needed := text[refused.end() :].strip(" .")):
+        own.append(Way(f"what the error requires: {quoted([needed])}", "none"))
+    for name in named_options(subject):
+        if name.startswith("--"):
+            own.append(Way(f"no {name}", "what it does"))
+        elif "=" in name:
+            own.append(Way(f"{name.partition('=')[0]} unset", "what it does"))
+    value = _VALUE.match(text)
+    if value is not None:
+        own.append(Way(f"another {value[1]} than {value[2]}", "what it does"))
+    known = " ".join(way.suggestion for way in own).replace("_", "-")
+    more = [
+        way
+        for way in _ways_of_features(subject, config)
+        if way.suggestion.removeprefix("no ").split()[0].strip("-,") not in known
+    ]
+    return own[:3] + more
+
+
+def _ways_of_features(text: str, config: Mapping[str, Value]) -> list[Way]:
+    return [feature.way(config) for feature in named_features(text, config)][:4]
+
+
+def _refusal(
+    text: str, ways: list[Way], config: Mapping[str, Value], is_configuring: bool
+) -> Statement:
+    """A combination, or something that a model, device or version does not have."""
+    own = [] if is_configuring or ways else [_OWN_CHOICE]
+    rest = Way(
+        "one of those that the message names left out, or what it needs as well"
+        f"{present(text, config)}",
+        "what it does; another version may have both",
+    )
+    return Statement(
+        "setting_refused", "The engine refuses a combination of settings",
+        (*ways, rest, *own, *([] if is_configuring else [_OTHER_RELEASE])),
+    )  # fmt: skip
+
+
+def _requirement(
+    match: re.Match[str], text: str, config: Mapping[str, Value], is_configuring: bool
+) -> Statement:
+    """Something that has to be there, and what needs it left out."""
+    needed = match["object"].partition(", got ")[0].partition(", but ")[0]
+    first = Way(
+        f"what the error requires: {quoted([needed])}{present(text, config)}", "none"
+    )
+    ways = _ways_of_features(match["subject"], config)
+    option = _OPTION.search(match["subject"])
+    if option is not None:
+        ways.append(Way(f"no {option[0]}", "what it does"))
+    own = [] if is_configuring else [_OWN_CHOICE, _OTHER_RELEASE]
+    return Statement(
+        "setting_refused", "The engine requires something that the run lacks",
+        (first, *ways, *own),
+    )  # fmt: skip
