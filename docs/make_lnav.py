@@ -66,9 +66,9 @@ def content() -> dict[str, Any]:
 
 
 def _tables() -> Iterator[tuple[str, dict[str, Any]]]:
-    """A table for each rule with fields; its rows are the lines of the rule."""
+    """A table for each rule; its rows are the lines of the rule."""
     for rule in all_rules():
-        if rule.regex.groupindex and _is_logged(rule):
+        if _is_logged(rule):
             # lnav looks in the whole line; a message begins behind the file.
             start = "" if rule.anywhere else r"(?<=\] )"
             # The column `log_body` has the text.

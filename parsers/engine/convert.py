@@ -87,6 +87,11 @@ def names_of(text: str) -> list[str]:
     return [name.strip() for name in text.split(",")]
 
 
+def words_of(text: str) -> list[str]:
+    """The words in the repr of a set or a tuple of texts."""
+    return re.findall(r"\w{1,40}", text)
+
+
 _SUFFIXES: tuple[tuple[str, str, Callable[[str], Any]], ...] = (
     ("_gib", "_bytes", gib),
     ("_mib", "_bytes", mib),
@@ -101,6 +106,7 @@ _BY_NAME: dict[str, Callable[[str], Any]] = {
     "fallback": bucket_of,
     "buckets": buckets_of,
     "dimensions": names_of,
+    "tags": words_of,
     "batch_sizes": ints_of,
     "thresholds": ints_of,
     "gpu_memory_utilization": float,

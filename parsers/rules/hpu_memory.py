@@ -75,12 +75,6 @@ def _measured(match: re.Match[str]) -> Made:
     return MemoryMeasured(stage=_V0_STAGES.get(words) or _STAGES[words], **fields)
 
 
-def _measured_gb(match: re.Match[str]) -> Made:
-    return MemoryMeasured(
-        stage=_STAGES[match["words"]], delta_bytes=round(float(match["gb"]) * GIB)
-    )
-
-
 _HPU_BUDGET = (
     rf"Free device memory: (?P<free_bytes>{SIZE}), (?P<usable_bytes>{SIZE}) usable "
     r"\(gpu_memory_utilization=(?P<gpu_memory_utilization>[\d.]{1,12})\), "
@@ -159,8 +153,8 @@ MEMORY_RULES: tuple[LineRule, ...] = (
     LineRule(
         "hpu_memory_took_gb",
         " took ",
-        rf"(?P<words>{_STAGE_WORDS}) took (?P<gb>-?\d{{1,6}}\.\d{{4}}) GB\s*$",
-        build=_measured_gb,
+        rf"(?P<words>{_STAGE_WORDS}) took (?P<delta_gib>-?\d{{1,6}}\.\d{{4}}) GB\s*$",
+        build=_measured,
         samples=(
             Sample(
                 "INFO 11-20 07:32:00 [hpu_model_runner.py:4852] Wrapping in HPUGraph "

@@ -205,13 +205,13 @@ COMPILE_RULES: tuple[LineRule, ...] = (
         "compile_cache_factors_end",
         "Vllm config hash: ",
         r"Vllm config hash: \S{1,100}",
-        build=lambda match: CacheFactor(None),
+        CacheFactor,
+        fixed={"name": None},
         startup_only=True,
         samples=(
             Sample(
                 "(EngineCore pid=42) DEBUG 06-20 14:50:56 [compilation/backends.py:1091] "
-                "Vllm config hash: 84b7dc96bd",
-                {"name": None},
+                "Vllm config hash: 84b7dc96bd"
             ),
         ),
     ),
@@ -227,7 +227,7 @@ COMPILE_RULES: tuple[LineRule, ...] = (
         r'\s{0,40}File "(?P<path>[^"]{1,400}?(?:/torch_compile_cache/|/torch_aot_compile/|'
         r"_inductor/standalone_compile\.py|vllm/compilation/caching\.py|"
         r'_dynamo/aot_compile\.py)[^"]{0,400})", line \d',
-        build=lambda match: ArtifactFrame(text_of(match["path"])),
+        ArtifactFrame,
         samples=(
             Sample(
                 "(EngineCore pid=5) ERROR 04-07 10:56:15 [core.py:383]   File "

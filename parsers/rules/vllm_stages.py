@@ -11,7 +11,7 @@ from __future__ import annotations
 import re
 
 from parsers.base import LineRule, Made, Sample
-from parsers.engine.convert import text_of
+from parsers.engine.convert import text_of, words_of
 from parsers.rules.vllm_kernels import note_rule, phase_rule
 from warmup_insights.model.events import (
     MemoryBudgetSet,
@@ -64,18 +64,10 @@ def _slept(match: re.Match[str]) -> Made:
     action = {"fall": "sleep", "wake": "wake_up", "disc": "discard"}[
         match["action"][:4]
     ]
-    tags = match["tags"]
     return SleepModeChanged(
         action=action, duration_s=float(match["seconds"]),
-        tags=re.findall(r"\w{1,40}", tags) if tags else [],
+        tags=words_of(match["tags"] or ""),
     )  # fmt: skip
-
-
-def _discarded(match: re.Match[str]) -> Made:
-    tags = re.findall(r"\w{1,40}", match["tags"])
-    return SleepModeChanged(
-        action="discard", freed_bytes=gib(match["freed"]), tags=tags
-    )
 
 
 def _plan_applied(match: re.Match[str]) -> list[Made]:
@@ -242,18 +234,15 @@ STAGE_RULES: tuple[LineRule, ...] = (
     LineRule(
         "sleep_discarded",
         "MemAllocator: discarded",
-        rf"(?:CuMem|XpuMem)Allocator: discarded (?P<freed>{_NUM}) GiB for tags "
+        rf"(?:CuMem|XpuMem)Allocator: discarded (?P<freed_gib>{_NUM}) GiB for tags "
         r"(?P<tags>.{1,200}?)\.\s*$",
-        build=_discarded,
+        SleepModeChanged,
+        fixed={"action": "discard"},
         samples=(
             Sample(
                 "INFO 09-16 20:14:12 [cumem.py:319] CuMemAllocator: discarded 45.50 GiB "
                 "for tags ('kv_cache',).",
-                {
-                    "action": "discard",
-                    "freed_bytes": round(45.5 * GIB),
-                    "tags": ["kv_cache"],
-                },
+                {"freed_bytes": round(45.5 * GIB), "tags": ["kv_cache"]},
             ),
         ),
     ),

@@ -415,7 +415,7 @@ def take_mark(  # noqa: C901, PLR0912 - a table: one case for each kind
 ) -> None:
     """Begin or end the phase that an event marks."""
     match event:
-        case PhaseMarked() if event.total is None:
+        case PhaseMarked():
             own.mark(event, time)
         case MemoryMeasured() if event.stage in _STAGES:
             _stage(own, event, time)
