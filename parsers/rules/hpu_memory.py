@@ -55,13 +55,19 @@ _STAGE_WORDS, _V0_WORDS = (
 
 
 def _usable_blocks(match: re.Match[str]) -> Made:
-    """The first slot after the usable blocks is their number times their size."""
+    """The first slot after the usable blocks is their number times their size.
+
+    Since vllm-gaudi 0.19 the slots are those of the kernel, and the layers of a hybrid model
+    may have blocks of several times its size: the longest layer has all of them and one of
+    the kernel (`hpu_model_runner.py initialize_kv_cache`). In 0.14 block 0 is the padding.
+    """
     block, slot = int(match["pad_block"] or 0), int(match["pad_slot"] or 0)
-    is_whole = block > 0 and slot > 0 and slot % block == 0
-    return KVCacheAllocated(
-        num_blocks=int(match["num_blocks"]),
-        block_size=slot // block if is_whole else None,
-    )
+    count, allocated = int(match["num_blocks"]), int(match["allocated"] or 0)
+    size = slot // block if block > 0 and slot > 0 and slot % block == 0 else None
+    if size is None and slot < 0 and allocated % (count + 1) == 0:
+        size = allocated // (count + 1)
+    is_of_kernel = bool(match["across"]) and allocated != (block + 1) * (size or 0)
+    return KVCacheAllocated(num_blocks=count, block_size=None if is_of_kernel else size)
 
 
 def _measured(match: re.Match[str]) -> Made:
@@ -239,8 +245,8 @@ MEMORY_RULES: tuple[LineRule, ...] = (
         "hpu_usable_blocks",
         "Usable num_blocks: ",
         r"Usable num_blocks: (?P<num_blocks>\d{1,12}), actual allocated num_blocks"
-        r"(?:[^_]{0,60}_PAD_BLOCK_ID=(?P<pad_block>\d{1,12}), "
-        r"_PAD_SLOT_ID=(?P<pad_slot>\d{1,16})\))?",
+        r"(?:(?P<across> \(max across layers\))?: (?P<allocated>\d{1,16}) "
+        r"\(_PAD_BLOCK_ID=(?P<pad_block>\d{1,12}), _PAD_SLOT_ID=(?P<pad_slot>-?\d{1,16})\))?",
         build=_usable_blocks,
         device="hpu",
         samples=(
@@ -254,6 +260,17 @@ MEMORY_RULES: tuple[LineRule, ...] = (
                 "allocated num_blocks (max across layers): 8320 (_PAD_BLOCK_ID=64, "
                 "_PAD_SLOT_ID=8192)",
                 {"num_blocks": 64, "block_size": 128},
+            ),
+            Sample(
+                "INFO 08-21 07:32:03 [hpu_worker.py:546] Usable num_blocks: 550, actual "
+                "allocated num_blocks (max across layers): 633728 (_PAD_BLOCK_ID=550, "
+                "_PAD_SLOT_ID=70400)",
+                {"num_blocks": 550, "block_size": None},
+            ),
+            Sample(
+                "INFO 01-21 07:32:03 [hpu_worker.py:297] Usable num_blocks: 1332, actual "
+                "allocated num_blocks: 170624 (_PAD_BLOCK_ID=0, _PAD_SLOT_ID=-1)",
+                {"num_blocks": 1332, "block_size": 128},
             ),
         ),
     ),

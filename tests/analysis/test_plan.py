@@ -52,6 +52,7 @@ from warmup_insights.model.events import (
     GraphBudgetSet,
     GraphCaptured,
     MemoryBudgetSet,
+    MemoryMeasured,
     WarmupStep,
 )
 from warmup_insights.units import GIB, MIB, format_bytes
@@ -779,3 +780,19 @@ def test_steps_that_took_nothing_have_graphs_of_nothing_where_others_took_the_su
     planner = log_with_steps(lambda number: took.get(number, 0), 600 * MIB)
     decode = planner.plan(PlanSettings()).phases["decode"]
     assert decode.graph_used_bytes == 600 * MIB
+
+
+@pytest.mark.parametrize("bucket", [(1600,), (864, 480, 1)], ids=["patches", "images"])
+def test_multimodal_buckets_need_no_memory_as_prompts_do(bucket):
+    """Of patches, or of width, height and count: none of it is a number of tokens."""
+    known = [
+        config(max_num_batched_tokens=2048, max_model_len=2048),
+        MemoryMeasured(stage="profile_run", delta_bytes=GIB, time=1_000_009.0),
+        CaptureSummary(phase="prompt", captured_reported=1, used_bytes=64 * MIB),
+        CaptureSummary(phase="decode", captured_reported=1, used_bytes=64 * MIB),
+    ]
+    settings = PlanSettings(graph_reserved_mem=0.05)
+    plain = planner_of(start_up(*known), source_kind="log").plan(settings)
+    image = step("multimodal", bucket, index=1, total=1)
+    found = planner_of(start_up(*known, image), source_kind="log").plan(settings)
+    assert found.free_before_graphs_bytes == plain.free_before_graphs_bytes is not None

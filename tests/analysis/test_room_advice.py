@@ -327,7 +327,8 @@ def test_a_wake_up_that_fails_names_what_others_may_hold():
         ("RuntimeError: Could not find nvcc", "missing_tool", "VLLM_USE_FLASHINFER_SAMPLER"),
         ("ModuleNotFoundError: No module named 'x'", "missing_tool", "install"),
         ("KeyError: 0", "program_error", "released together"),
-        ("AssertionError: Finished profiling", "deliberate_stop", "it was put in"),
+        ("AssertionError: Finished profiling", "deliberate_stop", "VLLM_PROFILE_PROMPT"),
+        ("RuntimeError: Step profiling finished!", "deliberate_stop", "VLLM_PROFILE_STEPS"),
         ("Uncaught exception", "failure_unexplained", "does not hold the cause"),
     ],
 )  # fmt: skip

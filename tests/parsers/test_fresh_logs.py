@@ -171,4 +171,6 @@ def test_every_number_of_a_fact_is_printed_in_its_line(name):
                     line = lines[fact["line"] - 1]
                     if "total_hbm_used_gb" in line:
                         value *= DEVICES[name]
+                    if "allocated num_blocks" in line and field == "block_size":
+                        value *= fact["num_blocks"] + 1  # slots, with those of padding
                     assert derived or is_printed(field, value, line)

@@ -259,3 +259,24 @@ def test_blocks_under_another_reserve_follow_from_those_of_the_run(
     truth = divided(free, reserve, page=page, factor=factor, dummy=dummy)
     assert low <= truth <= high <= low + 3
     assert low <= plan.num_blocks <= high
+
+
+@pytest.mark.parametrize(
+    ("ids", "dummy", "tokens"),
+    [
+        ("16512 (_PAD_BLOCK_ID=128, _PAD_SLOT_ID=16384)", "8 MiB", 128 * 128),
+        ("147584 (_PAD_BLOCK_ID=128, _PAD_SLOT_ID=16384)", "8 MiB", None),
+        ("16512 (_PAD_BLOCK_ID=128, _PAD_SLOT_ID=16384)", "2.5 GiB", None),
+    ],
+    ids=["blocks of the kernel", "several in a block", "groups of layers"],
+)
+def test_tokens_follow_from_blocks_where_each_token_takes_its_part_of_one(
+    ids, dummy, tokens
+):
+    text = OVERRIDDEN.replace(OVERRIDING, "").replace(
+        "8 MiB reserved", f"{dummy} reserved"
+    )
+    text = text.replace("{blocks} (_PAD_BLOCK_ID={blocks}, _PAD_SLOT_ID=1)", ids)
+    found = folded(events(text.format(blocks=128, taken="1 GiB"))).summary
+    assert found.memory.num_kv_blocks == 128
+    assert found.memory.kv_cache_tokens == tokens

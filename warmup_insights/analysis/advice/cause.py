@@ -35,8 +35,9 @@ RUNTIME_SHARE = 0.05
 """Of a device, what a process takes beside its allocator at most: context, communication."""
 SHARE_STEP = 0.0001
 """Utilisations are printed with four digits."""
-DELIBERATE = ("Finished profiling",)
-"""Texts with which a person ends a start on purpose."""
+STEP_PROFILING = "Step profiling finished"
+DELIBERATE = ("Finished profiling", STEP_PROFILING)
+"""Texts with which an engine on Gaudi ends after a profile that a setting gives."""
 AHEAD = ("import", "configure", "start_engine", "start_workers", "init_worker")
 """Stages in which only weights can have been allocated, once memory is full."""
 _SIGNAL = re.compile(

@@ -6,6 +6,7 @@ import re
 from collections.abc import Iterable, Iterator
 
 from warmup_insights.analysis.advice.cause import (
+    STEP_PROFILING,
     Failed,
     failure_rule,
     stage_of,
@@ -53,25 +54,28 @@ def numbers_at(facts: RunFacts, found: Failed) -> dict[str, Value]:
 
 
 @failure_rule(
-    "the text of the error shows that a person ended the start",
+    "the text of the error is one with which an engine on Gaudi ends when it has profiled",
     "the failure",
     formula="none: the text is the evidence",
-    margin="only texts that no engine has of its own",
-    source="`AssertionError: Finished profiling`, put into a copy of the engine",
+    margin="none: nothing else raises these texts",
+    source="vllm-gaudi `hpu_model_runner.py`, `warmup_model`; `hpu_worker.py`, `execute_model`",
     example="`AssertionError: Finished profiling` 70 s after the first line",
 )
 def deliberate_stop(facts: RunFacts, found: Failed) -> Iterator[Finding]:
-    """A change made to the engine ended the start on purpose."""
+    """A setting with which the engine profiles ended it on purpose."""
+    what, names = (
+        "a bucket",
+        (
+            "VLLM_PROFILE_PROMPT, VLLM_PROFILE_DECODE, VLLM_PROFILE_UNIFIED and VLLM_PT_PROFILE"
+        ),
+    )
+    if STEP_PROFILING in found.message:
+        what, names = "steps", "VLLM_PROFILE_STEPS"
     yield finding_of(
-        f"The start was ended on purpose: {shown_message(found)}{found.where}.",
+        f"The engine ended on purpose: {shown_message(found)}{found.where}.",
         numbers_at(facts, found),
-        [
-            Way(
-                "remove the statement that raises it, when a whole start is wanted",
-                "no setting of the engine raises it: it was put in to profile",
-            )
-        ],
-        "the start goes on where it was ended",
+        [Way(f"unset {names}, when a whole run is wanted", f"no profile of {what}")],
+        "the engine goes on where it ended",
     )
 
 

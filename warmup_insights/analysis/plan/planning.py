@@ -287,7 +287,9 @@ class Planner:
 
     def __init__(self, summary: RunSummary, rows: Sequence[BucketRow]) -> None:
         self.summary = summary
-        self._evidence = evidence = Evidence(summary, rows_as_run(summary, rows))
+        # Buckets of other kinds, as those of images, have dimensions of their own.
+        own_rows = [row for row in rows if row.phase in PHASES]
+        self._evidence = evidence = Evidence(summary, rows_as_run(summary, own_rows))
         self.rule = capture_rule(summary)
         self.costs = {phase: phase_costs(evidence, phase) for phase in PHASES}
         self._workspace = Workspace(evidence)

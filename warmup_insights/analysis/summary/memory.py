@@ -193,14 +193,16 @@ class Memory:
         known[suggested] = least_known(sizes)
         if all(value is None for value in known.values()):
             return None
+        is_hybrid = self._is_hybrid(known)
         for name in ("gpu_memory_utilization", "block_size"):
-            if known[name] is None:
+            if known[name] is None and not (is_hybrid and name == "block_size"):
                 known[name] = number(config.get(name))
         if known["block_size"] is None and engine == "vllm-fork":
             length = number(config.get("max_model_len"))
             known["block_size"] = _block_size(known, length)
         blocks, size = known["num_kv_blocks"], known["block_size"]
-        if known["kv_cache_tokens"] is None and blocks is not None and size is not None:
+        is_derived = known["kv_cache_tokens"] is None and not is_hybrid
+        if is_derived and blocks is not None and size is not None:
             known["kv_cache_tokens"] = blocks * size
         for name in _WHOLE:
             value = known[name]
@@ -214,6 +216,15 @@ class Memory:
             readings=leading(self._readings) or [],
             parts=budget_parts(facts, graphs, is_overridden=_is_overridden(config)),
         )
+
+    def _is_hybrid(self, known: Mapping[str, float | None]) -> bool:
+        """Whether groups of layers have blocks of their own, so that a token takes several:
+        the padding block, of all layers, is larger than one of the budget's."""
+        padding, blocks = self._first("padding_bytes"), known["num_kv_blocks"]
+        budget = known["kv_cache_bytes"]
+        if not padding or not budget or not blocks:
+            return False
+        return padding > 1.1 * budget / blocks
 
     def _with_block(
         self,
