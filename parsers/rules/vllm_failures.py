@@ -629,6 +629,9 @@ FAILURE_RULES: tuple[LineRule, ...] = (
             "Fatal Python error: ",
             "Failed: Cuda error ",
             "Abort was called at ",
+            "Memory access fault by GPU ",
+            "HW Exception by GPU ",
+            "borting with error : HSA",
             "Illegal instruction",
             "UCX library was compiled with",
         ),
@@ -638,6 +641,11 @@ FAILURE_RULES: tuple[LineRule, ...] = (
         r"Failed: Cuda error [^\s:]{1,200}:\d{1,6} '.{1,200}|"
         # The driver of Intel's GPUs (compute-runtime `debug_helpers.cpp`).
         r"Abort was called at \d{1,7} line in file(?=:)|"
+        # ROCm's runtime (`runtime.cpp VMFaultHandler`, `HwExceptionHandler`; clr
+        # `rocdevice.cpp callbackQueue`).
+        r"(?:Memory access fault|HW Exception) by GPU node-\d{1,6} \(Agent handle: .{1,200}|"
+        r"(?::0:\S{1,80} {0,30}:\d{1,6} ?: \d{1,20} us: .{0,60}?)?Queue \S{1,40} "
+        r"[Aa]borting with error : HSA_STATUS_ERROR.{0,200}|"
         # A shell, of a program built for another processor.
         r"(?:\S{1,200}: line \d{1,6}: {1,8}\d{1,9} )?Illegal instruction\b.{0,200}|"
         # UCX, which comes with nixl (`ucs/arch/x86_64/cpu.c`).
@@ -653,6 +661,27 @@ FAILURE_RULES: tuple[LineRule, ...] = (
                 },
             ),
             Sample("Fatal Python error: Segmentation fault", {"kind": None}),
+            Sample(
+                "Memory access fault by GPU node-3 (Agent handle: 0x14e0) on address "
+                "0x7f00(may not be exact address). Reason: Unknown.",
+                {
+                    "message": "Memory access fault by GPU node-3 (Agent handle: 0x14e0) on "
+                    "address 0x7f00(may not be exact address). Reason: Unknown."
+                },
+            ),
+            Sample(
+                "HW Exception by GPU node-1 (Agent handle: 0x14e0) reason :GPU Hang",
+                {
+                    "message": "HW Exception by GPU node-1 (Agent handle: 0x14e0) reason "
+                    ":GPU Hang"
+                },
+            ),
+            Sample(
+                ":0:rocdevice.cpp            :2614: 6530112364 us:  Callback: Queue 0x7f00 "
+                "aborting with error : HSA_STATUS_ERROR_EXCEPTION: An HSAIL operation "
+                "resulted in a hardware exception. code: 0x1016",
+                {"kind": None},
+            ),
             Sample(
                 "Failed: Cuda error /workspace/csrc/custom_all_reduce.cuh:364 'invalid "
                 "argument'",
