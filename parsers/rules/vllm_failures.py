@@ -623,44 +623,21 @@ FAILURE_RULES: tuple[LineRule, ...] = (
         startup_only=True,
     ),
     LineRule(
-        "signal_fatal",
+        "rocm_fatal",
         (
-            "*** SIG",
-            "Fatal Python error: ",
-            "Failed: Cuda error ",
-            "Abort was called at ",
             "Memory access fault by GPU ",
             "HW Exception by GPU ",
-            "borting with error : HSA",
-            "Illegal instruction",
-            "UCX library was compiled with",
+            "borting with error : HSA_STATUS_ERROR",
         ),
-        r"\*\*\* SIG(?!TERM|INT)[A-Z]{2,8} received (?:by PID \d{1,9}|at time=\d{1,12})"
-        r".{0,200}|Fatal Python error: (?!Error in atexit).{1,200}|"
-        # vLLM `csrc/custom_all_reduce.cuh` (CUDACHECK) ends its process then.
-        r"Failed: Cuda error [^\s:]{1,200}:\d{1,6} '.{1,200}|"
-        # The driver of Intel's GPUs (compute-runtime `debug_helpers.cpp`).
-        r"Abort was called at \d{1,7} line in file(?=:)|"
-        # ROCm's runtime (`runtime.cpp VMFaultHandler`, `HwExceptionHandler`; clr
-        # `rocdevice.cpp callbackQueue`).
+        # ROCm's runtimes end the process: `runtime.cpp VMFaultHandler` and
+        # `HwExceptionHandler`, clr `rocdevice.cpp callbackQueue`.
         r"(?:Memory access fault|HW Exception) by GPU node-\d{1,6} \(Agent handle: .{1,200}|"
-        r"(?::0:\S{1,80} {0,30}:\d{1,6} ?: \d{1,20} us: .{0,60}?)?Queue \S{1,40} "
-        r"[Aa]borting with error : HSA_STATUS_ERROR.{0,200}|"
-        # A shell, of a program built for another processor.
-        r"(?:\S{1,200}: line \d{1,6}: {1,8}\d{1,9} )?Illegal instruction\b.{0,200}|"
-        # UCX, which comes with nixl (`ucs/arch/x86_64/cpu.c`).
-        r"\[\S{1,100}\] FATAL: UCX library was compiled with \w{1,20} but CPU does not .{1,40}",
+        r"(?::0:\S{1,80} {0,30}:\d{1,6} ?: {0,3}\d{1,20}d? us: .{0,60}?)?Queue \S{1,40} "
+        r"[Aa]borting with error : HSA_STATUS_ERROR.{0,200}",
         build=_failure(None),
         levels=(NO_LEVEL,),
+        device="rocm",
         samples=(
-            Sample(
-                "*** SIGSEGV received at time=1777531622 on cpu 12 ***",
-                {
-                    "kind": None,
-                    "message": "*** SIGSEGV received at time=1777531622 on cpu 12 ***",
-                },
-            ),
-            Sample("Fatal Python error: Segmentation fault", {"kind": None}),
             Sample(
                 "Memory access fault by GPU node-3 (Agent handle: 0x14e0) on address "
                 "0x7f00(may not be exact address). Reason: Unknown.",
@@ -677,11 +654,44 @@ FAILURE_RULES: tuple[LineRule, ...] = (
                 },
             ),
             Sample(
-                ":0:rocdevice.cpp            :2614: 6530112364 us:  Callback: Queue 0x7f00 "
+                ":0:rocdevice.cpp            :2614: 6530112364d us:  Callback: Queue 0x7f00 "
                 "aborting with error : HSA_STATUS_ERROR_EXCEPTION: An HSAIL operation "
                 "resulted in a hardware exception. code: 0x1016",
                 {"kind": None},
             ),
+        ),
+    ),
+    LineRule(
+        "signal_fatal",
+        (
+            "*** SIG",
+            "Fatal Python error: ",
+            "Failed: Cuda error ",
+            "Abort was called at ",
+            "Illegal instruction",
+            "UCX library was compiled with",
+        ),
+        r"\*\*\* SIG(?!TERM|INT)[A-Z]{2,8} received (?:by PID \d{1,9}|at time=\d{1,12})"
+        r".{0,200}|Fatal Python error: (?!Error in atexit).{1,200}|"
+        # vLLM `csrc/custom_all_reduce.cuh` (CUDACHECK) ends its process then.
+        r"Failed: Cuda error [^\s:]{1,200}:\d{1,6} '.{1,200}|"
+        # The driver of Intel's GPUs (compute-runtime `debug_helpers.cpp`).
+        r"Abort was called at \d{1,7} line in file(?=:)|"
+        # A shell, of a program built for another processor.
+        r"(?:\S{1,200}: line \d{1,6}: {1,8}\d{1,9} )?Illegal instruction\b.{0,200}|"
+        # UCX, which comes with nixl (`ucs/arch/x86_64/cpu.c`).
+        r"\[\S{1,100}\] FATAL: UCX library was compiled with \w{1,20} but CPU does not .{1,40}",
+        build=_failure(None),
+        levels=(NO_LEVEL,),
+        samples=(
+            Sample(
+                "*** SIGSEGV received at time=1777531622 on cpu 12 ***",
+                {
+                    "kind": None,
+                    "message": "*** SIGSEGV received at time=1777531622 on cpu 12 ***",
+                },
+            ),
+            Sample("Fatal Python error: Segmentation fault", {"kind": None}),
             Sample(
                 "Failed: Cuda error /workspace/csrc/custom_all_reduce.cuh:364 'invalid "
                 "argument'",
