@@ -163,10 +163,15 @@ class RunTracker:
         is_busy = alone is not None and (alone.step or bar_phase(alone))
         return alone if alone is not None and is_idle and is_busy else state
 
+    @property
+    def _may_serve(self) -> bool:
+        """Whether a KV cache or graphs are there, as far as the lines show."""
+        return self._has_cache or any(each.captured for each in self._ranks.values())
+
     def _is_in_start(self) -> bool:
         """Whether an engine of which no line states that it is ready is none yet: a server
         has such a line, another program only until it has a KV cache."""
-        begun = self.is_server or (self._has_model and not self._has_cache)
+        begun = self.is_server or (self._has_model and not self._may_serve)
         return begun and self._is_whole
 
     @property
@@ -388,7 +393,7 @@ class RunTracker:
             case StatisticsLine() | RequestLine() | ResponseLine():
                 self._is_whole = False
                 is_foreign = isinstance(made, ResponseLine)  # of any web server
-                self.failures.was_at_work |= self._has_cache and not is_foreign
+                self.failures.was_at_work |= self._may_serve and not is_foreign
                 return self.usage.take(made, origin, is_ready=self.failures.is_ready)
             case BenchEdge() | BenchLine():
                 return self._bench.take(made, origin.line)

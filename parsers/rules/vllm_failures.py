@@ -615,6 +615,45 @@ FAILURE_RULES: tuple[LineRule, ...] = (
         startup_only=True,
     ),
     LineRule(
+        "rocm_fatal",
+        (
+            "Memory access fault by GPU ",
+            "HW Exception by GPU ",
+            "borting with error : HSA_STATUS_ERROR",
+        ),
+        # ROCm's runtimes end the process: `runtime.cpp VMFaultHandler` and
+        # `HwExceptionHandler`, clr `rocdevice.cpp callbackQueue`.
+        r"(?:Memory access fault|HW Exception) by GPU node-\d{1,6} \(Agent handle: .{1,200}|"
+        r"(?::0:\S{1,80} {0,30}:\d{1,6} ?: {0,3}\d{1,20}d? us: .{0,60}?)?Queue \S{1,40} "
+        r"[Aa]borting with error : HSA_STATUS_ERROR.{0,200}",
+        build=_failure(None),
+        levels=(NO_LEVEL,),
+        device="rocm",
+        samples=(
+            Sample(
+                "Memory access fault by GPU node-3 (Agent handle: 0x14e0) on address "
+                "0x7f00(may not be exact address). Reason: Unknown.",
+                {
+                    "message": "Memory access fault by GPU node-3 (Agent handle: 0x14e0) on "
+                    "address 0x7f00(may not be exact address). Reason: Unknown."
+                },
+            ),
+            Sample(
+                "HW Exception by GPU node-1 (Agent handle: 0x14e0) reason :GPU Hang",
+                {
+                    "message": "HW Exception by GPU node-1 (Agent handle: 0x14e0) reason "
+                    ":GPU Hang"
+                },
+            ),
+            Sample(
+                ":0:rocdevice.cpp            :2614: 6530112364d us:  Callback: Queue 0x7f00 "
+                "aborting with error : HSA_STATUS_ERROR_EXCEPTION: An HSAIL operation "
+                "resulted in a hardware exception. code: 0x1016",
+                {"kind": None},
+            ),
+        ),
+    ),
+    LineRule(
         "signal_fatal",
         (
             "*** SIG",

@@ -55,6 +55,10 @@ TEXTS = [
     ("ValueError: invalid literal for int() with base 10: 'abc'", "setting_refused",
      "'abc'", {}),
     ("Abort was called at 84 line in file", "device_unreachable", "intel-compute-runtime", {}),
+    ("Memory access fault by GPU node-3 (Agent handle: 0x14e0) on address 0x7f00. Reason: "
+     "Unknown.", "device_unreachable", "AMD_SERIALIZE_KERNEL", {}),
+    ("HW Exception by GPU node-1 (Agent handle: 0x14e0) reason :GPU Hang",
+     "device_unreachable", "AMD_SERIALIZE_KERNEL", {}),
     ("RuntimeError: level_zero backend failed with error: 40 (UR_RESULT_ERROR_OUT_OF_RESOURCES)",
      "device_unreachable", "intel-compute-runtime", {}),
     ("RuntimeError: start (0) + length (512) exceeds dimension size (256).", "model_access",

@@ -450,6 +450,18 @@ def test_what_others_hold_is_named_where_only_the_allocator_is_stated():
     assert finding.suggestion.startswith("end what else holds at least 36 GiB")
 
 
+def test_more_than_the_device_has_is_taken_by_no_other_program():
+    """One allocation, on a device whose memory is that of the host."""
+    text = "Cuda failure 2 'out of memory'"
+    sizes = {"free_bytes": 60 * GIB, "total_bytes": 62 * GIB}
+    more = ended("out_of_memory", text, needed_bytes=96 * GIB, **sizes)
+    ways = ways_of(only(more, "out_of_memory"))
+    wrong = ("what else holds", "utilization")
+    assert not any(name in way for way, _ in ways for name in wrong)
+    less = ended("out_of_memory", text, needed_bytes=61 * GIB, **sizes)
+    assert "what else holds" in only(less, "out_of_memory").suggestion
+
+
 def test_what_others_hold_of_the_device_is_named_first():
     """15.47 GiB: 10 are this process's, 0.5 are free, so others hold 4.97."""
     events = ended("out_of_memory", "no", needed_bytes=GIB, free_bytes=GIB // 2,

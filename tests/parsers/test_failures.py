@@ -1021,6 +1021,21 @@ def test_a_driver_that_aborts_is_the_cause_of_a_worker_that_died():
     assert failure.message == "Abort was called at 84 line in file"
 
 
+@pytest.mark.parametrize("text", [
+    "Memory access fault by GPU node-3 (Agent handle: 0x14e0) on address 0x7f00. Reason: "
+    "Page not present or supervisor privilege.",
+    "HW Exception by GPU node-1 (Agent handle: 0x14e0) reason :GPU Hang",
+    "(Worker_TP3 pid=9) :0:rocdevice.cpp :3048: 6530112364 us: Callback: Queue 0x7f00 Aborting "
+    "with error : HSA_STATUS_ERROR_MEMORY_APERTURE_VIOLATION: beyond. code: 0x29",
+])  # fmt: skip
+def test_what_the_runtime_of_rocm_ends_a_process_with_is_the_cause(text):
+    gone = CORE.format(5, "Engine core initialization failed. See root cause above. ")
+    gone = f"(APIServer pid=1) RuntimeError: {gone.rpartition('] ')[2]}"
+    (failure,) = of(Failure, events(START + text + "\n" + gone))
+    assert failure.message in text
+    assert not failure.message.startswith("(")
+
+
 def test_an_error_without_a_time_has_that_of_the_line_that_states_what_failed():
     aborted = "Abort was called at 84 line in file:\n../../neo/shared/source/stream.h\n"
     died = CORE.format(45, "Worker proc VllmWorker-1 died unexpectedly, shutting down.")

@@ -303,7 +303,7 @@ ROWS: tuple[KnownError, ...] = (
           Way("torch, oneCCL and the driver as the release of vLLM names them, where the device "
               "is lost when several of them exchange data first", "another image"))),
         (r"uncorrectable ECC|unspecified launch failure|illegal (?:memory access|instruction)|CUBLAS_STATUS_(?:EXECUTION_FAILED|INTERNAL_ERROR)|"
-         r"hardware exception|HSA_STATUS_ERROR|\bXid\b",
+         r"hardware exception|HSA_STATUS_ERROR|Memory access fault by GPU|HW Exception by GPU|\bXid\b",
          "A kernel or the device failed, not its memory's size",
          (Way("dmesg on the host (Xid, ECC): a device with errors is taken out; without any, "
               "CUDA_LAUNCH_BLOCKING=1 (AMD: AMD_SERIALIZE_KERNEL=3) names the kernel",

@@ -614,7 +614,7 @@ def _room_ways(
         not has_cache and found.bucket is None and _is_before_cache(facts, found)
     )
     yield from _fewer_blocks(facts, found)
-    if shortfall is not None and not is_fixed:
+    if shortfall is not None and not is_fixed and not _exceeds_device(facts, found):
         yield from _larger_reserve(facts, shortfall)
         if not is_before:
             yield from _less_for_cache(facts, found, shortfall)
@@ -688,12 +688,20 @@ def _is_empty_handed(facts: RunFacts, found: Failed) -> bool:
     """Whether memory ran out before this engine had taken any worth the name."""
     memory = facts.summary.memory_or_none
     has_budget = memory.usable_bytes is not None or memory.kv_cache_bytes is not None
-    if has_budget or found.stated.allocated_bytes:
+    if has_budget or found.stated.allocated_bytes or _exceeds_device(facts, found):
         return False
     if facts.figure("weights_bytes") is not None:
         return False
     is_ahead = found.phase is None and stage_of(facts, found) in AHEAD
     return is_ahead or _NCCL.search(found.message) is not None
+
+
+def _exceeds_device(facts: RunFacts, found: Failed) -> bool:
+    """Whether one allocation was larger than the device: neither other programs nor a
+    smaller KV cache make room for it. XLA states what a program takes in all."""
+    needed, total = found.needed, found.stated.total_bytes
+    is_all = facts.summary.device.kind == "tpu"
+    return needed is not None and total is not None and needed > total and not is_all
 
 
 def _is_before_cache(facts: RunFacts, found: Failed) -> bool:
