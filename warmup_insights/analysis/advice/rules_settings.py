@@ -243,7 +243,8 @@ def startup_probe(facts: RunFacts) -> Iterator[Finding]:
     of_kind = " of unknown kind" if summary.start.kind is None else ""
     yield Finding(
         "low",
-        f"{starts}{of_kind} became ready after {times}.",
+        f"A startup probe has to allow {probe.allowed_s} s: {starts}{of_kind} became ready "
+        f"after {times}.",
         {
             "num_runs": probe.num_runs, "median_s": probe.median_s,
             "longest_s": probe.longest_s,
