@@ -228,7 +228,7 @@ def overridden_ranges(facts: RunFacts) -> Iterator[Finding]:
 def startup_probe(facts: RunFacts) -> Iterator[Finding]:
     """How long a startup probe has to wait, over the starts seen that were not warm."""
     summary = facts.summary
-    if not _may_be_cold(summary):
+    if not _may_be_cold(summary) or summary.engine.name == "reference":
         return
     probe = probe_of([each for each in (summary, *facts.alike) if _may_be_cold(each)])
     if probe is None:
