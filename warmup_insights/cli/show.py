@@ -267,7 +267,9 @@ def _buckets(summary: RunSummary) -> TextTable:
 def _graphs(summary: RunSummary) -> TextTable:
     rows, graphs = [], summary.graphs
     if graphs is not None:
-        estimated = f"{text_of(summary, 'graph_estimated_bytes')} estimated"
+        known = graphs.estimated_bytes is not None
+        size = text_of(summary, "graph_estimated_bytes")
+        estimated = f"{size} estimated" if known else ""
         measured = (graphs.captured, graphs.duration_s, graphs.memory_bytes)
         if any(value is not None for value in measured):
             rows.append(
@@ -277,7 +279,7 @@ def _graphs(summary: RunSummary) -> TextTable:
                     format_bytes(graphs.memory_bytes), estimated,
                 )
             )  # fmt: skip
-        elif graphs.estimated_bytes is not None:
+        elif known:
             rows.append(("no capture is stated", "", "", estimated))
     if graphs is not None and graphs.lazy:
         seconds = sum(row.duration_s or 0.0 for row in graphs.lazy)
