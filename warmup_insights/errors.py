@@ -23,6 +23,10 @@ class StoreBusyError(StoreError):
     """Another program holds the database; trying again may help."""
 
 
+class SeveralRunsError(StoreError):
+    """What a user named stands for several runs; the message lists them."""
+
+
 class DeviceError(WarmupInsightsError, RuntimeError):
     """A device is missing, too small, or failed."""
 

@@ -20,10 +20,11 @@ TIB = 1024**4
 _FACTORS = {
     "": 1, "ki": KIB, "mi": MIB, "gi": GIB, "ti": TIB,
     "k": KIB, "m": MIB, "g": GIB, "t": TIB,
+    "pi": 1024**5, "p": 1024**5, "ei": 1024**6, "e": 1024**6,
 }  # fmt: skip
 _PRINTED = {"GiB": GIB, "MiB": MIB, "KiB": KIB, "TiB": TIB}
 _SIZE = re.compile(
-    r"\s{0,4}(-?[0-9]{1,18}(?:\.[0-9]{1,18})?)\s{0,4}([kmgt]i?)?(?:b|bytes)?\s{0,4}",
+    r"\s{0,4}(-?[0-9]{1,18}(?:\.[0-9]{1,18})?)\s{0,4}([kmgtpe]i?)?(?:b|bytes)?\s{0,4}",
     re.I,
 )
 _DURATION = re.compile(

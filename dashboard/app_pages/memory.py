@@ -9,7 +9,7 @@ import streamlit as st
 
 from dashboard import configurations, data, shown, widgets
 from dashboard.charts.base import Picture
-from dashboard.charts.runs import with_series
+from dashboard.charts.runs import NO_MODEL, with_series
 from dashboard.configurations import configurations_figure as configurations_figure
 from dashboard.run_controls import names
 from dashboard.text import markdown, sentence, short_name, visible
@@ -114,12 +114,14 @@ def _group(rows: pd.DataFrame) -> pd.DataFrame:
     """The runs of one model on one device: only they can be traded for each other."""
     named = with_series(rows)
     known = named[named[["warmup_s", "ready_s"]].notna().any(axis=1)]
-    counts = known["series"].value_counts()
-    rest = [name for name in named["series"].unique() if name not in counts.index]
-    options = [*counts.index, *rest]
+    timed = known["series"].value_counts().index
+    counts = named["series"].value_counts()
+    rest = [name for name in named["series"].unique() if name not in timed]
+    # Runs of an unknown model can be of several: they are the last resort.
+    options = sorted([*timed, *rest], key=lambda name: name.startswith(NO_MODEL))
     chosen = st.selectbox(
         "Model and device", options, label_visibility="collapsed", width=420,
-        format_func=lambda name: f"{visible(name)}  \u00b7  {_runs(counts.get(name, 0))}",
+        format_func=lambda name: f"{visible(name)}  \u00b7  {_runs(min(counts[name], MOST))}",
         key="group",
     )  # fmt: skip
     kept: pd.DataFrame = named[named["series"] == chosen].head(MOST)

@@ -228,9 +228,15 @@ def with_series(rows: pd.DataFrame, *, by_start: bool = False) -> pd.DataFrame:
     return rows.assign(series=[_series(row, by_start) for row in records])
 
 
+NO_MODEL = "unknown model"
+
+
 def _series(row: Mapping[Any, Any], by_start: bool) -> str:
-    model = row["model"].rstrip("/").rsplit("/", 1)[-1] if row["model"] else "any model"
-    device = shown.device_words(row["device_kind"], row["device_name"]) or "any device"
+    model = row["model"].rstrip("/").rsplit("/", 1)[-1] if row["model"] else NO_MODEL
+    device = (
+        shown.device_words(row["device_kind"], row["device_name"])
+        or "an unknown device"
+    )
     figures = figures_words(row["device_kind"], row["synthetic"])
     marked = figures == "synthetic" or (figures and "simulated" not in device)
     name = f"{model} on {device}" + (f" ({figures})" if marked else "")
@@ -239,6 +245,14 @@ def _series(row: Mapping[Any, Any], by_start: bool) -> str:
     return name
 
 
+LEAST_REACH = pd.Timedelta(minutes=2)
+"""Of the axis on each side of its middle."""
+TICKS = [
+    {"dtickrange": [None, 86_400_000], "value": "%H:%M\n%b %-d, %Y"},
+    {"dtickrange": [86_400_000, "M1"], "value": "%b %-d\n%Y"},
+    {"dtickrange": ["M1", None], "value": "%b\n%Y"},
+]
+"""Times without seconds below a day, else dates."""
 _STATUS_SYMBOLS = {"finished": "circle", "failed": "x", "running": "circle-open"}
 
 
@@ -277,8 +291,12 @@ def trend(runs: pd.DataFrame, *, by: str, words: str) -> Figure:
             y=float(rows[by].median()) / factor,
             line={"dash": "dash", "width": 1, "color": MUTED},
         )
+        # Of runs that began together an axis of their own would have parts of seconds.
+        middle, reach = starts[0] + (starts[-1] - starts[0]) / 2, starts[-1] - starts[0]
+        half = max(0.55 * reach, LEAST_REACH)
+        figure.update_xaxes(range=[middle - half, middle + half])
     figure.update_layout(showlegend=False)
-    figure.update_xaxes(nticks=5)
+    figure.update_xaxes(nticks=4, tickformatstops=TICKS)
     figure.update_yaxes(rangemode="tozero")
     name_axes(figure, "start of the run (UTC)", f"{words} ({unit})")
     return figure

@@ -199,7 +199,7 @@ def capture_bars(captures: pd.DataFrame) -> Figure:
             marker=filled(meaning),
         )  # fmt: skip
     figure.update_layout(
-        barmode="group", legend={"traceorder": "reversed"}, bargap=0.22
+        barmode="group", legend={"traceorder": "reversed"}, bargap=0.22, showlegend=True
     )
     figure.update_xaxes(range=[0, 165], tickvals=[0, 25, 50, 75, 100])
     name_axes(figure, "share of the generated buckets (%)", None)

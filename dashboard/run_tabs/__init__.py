@@ -45,7 +45,7 @@ TABS = (
         lambda run: bool(run.sampler or run.defrag),
         sampler.show,
     ),
-    Tab("Bucket misses", missed.has_content, missed.show),
+    Tab("While serving", missed.has_content, missed.show),
     Tab("Graphs by size", graphs.has_sizes, graphs.show_sizes),
     Tab("Benchmarks", lambda run: bool(run.benchmarks), source.show_benchmarks),
     Tab("Config", _always, source.show_config),

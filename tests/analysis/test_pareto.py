@@ -154,6 +154,23 @@ def test_cuda_runs_are_compared_by_tokens_and_time_to_ready():
     assert "time to ready 24 s" in found.why
 
 
+def test_a_start_without_its_warm_up_is_no_quick_one():
+    """What it saves comes back with each shape while serving."""
+    whole = [
+        summary_of(start_up(seconds=seconds), run_id)
+        for run_id, seconds in (("aaa", 60.0), ("bbb", 30.0))
+    ]
+    short = changed(
+        summary_of(start_up(seconds=1.0), "ccc"), status="skipped",
+        start={"kind": "skipped"},
+    )  # fmt: skip
+    found = pick(configuration_rows([*whole, short]), "fastest")
+    assert found is not None
+    assert found.row.run_id == "bbb"
+    only = [changed(short, run_id=name) for name in ("ddd", "eee")]
+    assert [row.is_non_dominated for row in configuration_rows(only)] == [True, True]
+
+
 def row(run_id: str, **figures: float) -> ConfigurationRow:
     return ConfigurationRow(
         run_id, None, "finished", {}, dict(figures), True, objectives_of([figures])

@@ -218,6 +218,39 @@ def test_runs_lists_newest_first(run):
     )
 
 
+def test_an_estimate_of_graphs_that_were_never_captured_stands_alone(run, tmp_path):
+    """The start failed before: nothing states how many, how long or how large."""
+    log = tmp_path / "failed.log"
+    log.write_text(
+        "INFO 08-03 21:02:48 [core.py:93] Initializing a V1 LLM engine (v0.25.1) with "
+        "config: model='o/m', dtype=torch.bfloat16, max_seq_len=4096\n"
+        "INFO 08-03 21:03:48 [gpu_model_runner.py:99] Estimated CUDA graph memory: "
+        "2.55 GiB total\n"
+    )
+    text = run("show", str(log)).stdout
+    row = text.split("CUDA graphs")[1].splitlines()[1]
+    assert row.split() == [
+        *["no", "capture", "is", "stated"],
+        "2.55",
+        "GiB",
+        "estimated",
+    ]
+
+
+def test_a_log_of_several_stored_starts_is_named_by_their_ids(
+    run, monkeypatch, tmp_path
+):
+    for text in ("0.11.0", "0.11.1"):
+        log = tmp_path / "server.log"
+        log.write_text(
+            f"INFO 08-03 21:02:48 [core.py:93] Initializing a V1 LLM engine (v{text}) "
+            "with config: model='o/m', dtype=torch.bfloat16, max_seq_len=4096\n"
+        )
+        run("ingest", str(log))
+    error = run("show", "server.log").exception
+    assert "'server.log' means several runs: " in str(error)
+
+
 def test_dialects_lists_all_with_a_sample():
     result = CliRunner().invoke(cli, ["dialects", "--json"])
     rows = json.loads(result.stdout)["dialects"]

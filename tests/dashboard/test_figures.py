@@ -35,6 +35,7 @@ from dashboard.charts.runs import (
     MAX_CAUSE,
     runs_frame,
     runs_table,
+    trend,
     trend_frame,
 )
 from dashboard.charts.steps import (
@@ -488,6 +489,34 @@ def test_a_finding_is_shown_without_suffixes_of_units_and_empty_lines():
     assert evidence_text(finding) == "needed 2 GiB, read 2 s, num ranks 4"
     assert [name for name, _ in finding_pairs(finding)] == ["Change", "Effect", "Gain"]
     assert device_words("hpu", "gaudi3") == "Gaudi 3"
+
+
+def trend_of(*started_at):
+    rows = pd.DataFrame(
+        [{"started_at": at, "name": "a", "status": "finished", "ready_s": 60.0}
+         for at in started_at]
+    )  # fmt: skip
+    return trend(rows, by="ready_s", words="time to ready")
+
+
+@pytest.mark.parametrize(
+    ("started_at", "minutes"),
+    [((1e9, 1e9), 4), ((1e9, 1e9 + 1), 4), ((1e9, 1e9 + 6000), 110)],
+)
+def test_the_axis_of_a_trend_has_no_parts_of_seconds(started_at, minutes):
+    axis = trend_of(*started_at).layout.xaxis
+    first, last = map(pd.Timestamp, axis.range)
+    assert (last - first) == pd.Timedelta(minutes=minutes)
+    assert not any("%S" in stop.value for stop in axis.tickformatstops)
+
+
+def test_what_a_single_kind_of_bar_is_stands_in_a_legend():
+    """Six of six, as the engine reports it, are not six graphs."""
+    captures = pd.DataFrame(
+        [("prompt", "captured_reported", 6, 6, "6 of 6")],
+        columns=["phase", "what", "count", "generated", "text"],
+    )
+    assert capture_bars(captures).layout.showlegend
 
 
 def test_a_trend_is_of_one_kind_of_start():

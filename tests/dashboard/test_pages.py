@@ -66,7 +66,7 @@ NEEDLES = {
     "Buckets": "bucket",
     "Graph memory": "budget",
     "Capture": "Prompt",
-    "Bucket misses": "Shapes without a bucket",
+    "While serving": "Shapes without a bucket",
 }
 """What a tab surely shows, so that a tab that stays closed is noticed."""
 
@@ -284,7 +284,7 @@ def test_misses_of_a_start_without_a_warm_up_blame_no_range(monkeypatch, tmp_pat
     with EventStore(path) as store:
         log = ROOT / "sample_logs" / "vllm-gaudi" / "made_skip_warmup.log"
         (run_id,) = ingest_path(store, log).run_ids
-    app = open_page(monkeypatch, path, "run", run=run_id, tab="Bucket misses")
+    app = open_page(monkeypatch, path, "run", run=run_id, tab="While serving")
     assert not app.exception
     assert "VLLM_SKIP_WARMUP=false" in texts(app)
     assert "No single maximum is too small" not in texts(app)

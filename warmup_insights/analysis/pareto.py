@@ -138,7 +138,8 @@ def configuration_rows(
 
     They are compared by what they state (`objectives_of`). Runs that
     failed, and those whose evidence contradicts itself, are never marked; times are
-    compared between starts of the kind that most have. A figure that
+    compared between starts of the kind that most have, without a warm-up only where none
+    has one. A figure that
     differs by more than `tolerance` between runs of one configuration has that
     difference as its tolerance.
     """
@@ -158,7 +159,8 @@ def configuration_rows(
         )
         for summary in summaries
     ]
-    kinds = Counter(s.start.words for s in summaries if s.start.words is not None)
+    warming = [s for s in summaries if s.status != "skipped"] or summaries
+    kinds = Counter(s.start.words for s in warming if s.start.words is not None)
     usual = kinds.most_common(1)[0][0] if kinds else None
     compared = [
         {name: _compared(summary, name, usual) for name in COLUMNS}

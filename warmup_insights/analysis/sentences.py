@@ -121,7 +121,7 @@ def _reached(summary: RunSummary, after: str) -> str:
             for name in summary.time.seconds_by_phase()
         )
         over = "the warm-up ended" if warmed else "the engine was initialised"
-        return f"time to ready is not stated; {over}{after}"
+        return f"time to ready is not stated; {over}{after}{_kind(summary)}"
     if summary.serving is not None and summary.serving.end is not None:
         return f"stopped{after}, before the log has a line that the server was ready"
     stage = progress_text(summary.progress)

@@ -11,7 +11,7 @@ import click
 from warmup_insights.analysis.summary import Folded
 from warmup_insights.cli.printing import print_notes
 from warmup_insights.drainer import open_store
-from warmup_insights.errors import InputError, StoreError
+from warmup_insights.errors import InputError, SeveralRunsError, StoreError
 from warmup_insights.export.tables import plain
 from warmup_insights.ingest.find import SUFFIXES
 from warmup_insights.model.run import RunRecord
@@ -45,8 +45,9 @@ def open_run(db: str, name: str) -> Iterator[tuple[EventStore, RunRecord]]:
             try:
                 store = stack.enter_context(open_store(db))
                 record = store.find_run(name)
-            except StoreError:
-                if not name.endswith(SUFFIXES):
+            except StoreError as error:
+                is_known = isinstance(error, SeveralRunsError)
+                if is_known or not name.endswith(SUFFIXES):
                     raise
                 raise InputError(
                     f"There is neither a file nor a run {name}; check the path"

@@ -267,13 +267,20 @@ def _buckets(summary: RunSummary) -> TextTable:
 def _graphs(summary: RunSummary) -> TextTable:
     rows, graphs = [], summary.graphs
     if graphs is not None:
-        rows.append(
-            (
-                f"{text_of(summary, 'graphs_captured')} captured at start",
-                text_of(summary, "graph_capture_s"), format_bytes(graphs.memory_bytes),
-                f"{text_of(summary, 'graph_estimated_bytes')} estimated",
-            )
-        )  # fmt: skip
+        known = graphs.estimated_bytes is not None
+        size = text_of(summary, "graph_estimated_bytes")
+        estimated = f"{size} estimated" if known else ""
+        measured = (graphs.captured, graphs.duration_s, graphs.memory_bytes)
+        if any(value is not None for value in measured):
+            rows.append(
+                (
+                    f"{text_of(summary, 'graphs_captured')} captured at start",
+                    text_of(summary, "graph_capture_s"),
+                    format_bytes(graphs.memory_bytes), estimated,
+                )
+            )  # fmt: skip
+        elif known:
+            rows.append(("no capture is stated", "", "", estimated))
     if graphs is not None and graphs.lazy:
         seconds = sum(row.duration_s or 0.0 for row in graphs.lazy)
         size = sum(row.memory_bytes or 0 for row in graphs.lazy)

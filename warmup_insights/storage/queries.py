@@ -10,7 +10,7 @@ from typing import Any, TypeVar
 import sqlalchemy as sa
 from sqlalchemy.engine import Connection
 
-from warmup_insights.errors import StoreError
+from warmup_insights.errors import SeveralRunsError, StoreError
 from warmup_insights.model.run import RunRecord, SourceRecord
 from warmup_insights.model.summary import FOLD, BucketRow, RunSummary
 from warmup_insights.storage.engine import ForeignValueError
@@ -179,7 +179,7 @@ class Queries(ABC):
             if found and text:
                 shown = ", ".join(run.run_id for run in found[:5])
                 shown += ", ..." if len(found) > 5 else ""
-                raise StoreError(
+                raise SeveralRunsError(
                     f"{text[:60]!r} means several runs: {shown}; give one of these ids"
                 )
         raise StoreError(_no_run(text))

@@ -169,7 +169,7 @@ def _bucket_time(facts: RunFacts, start: Start, phase: str) -> Iterator[Finding]
         " ".join(drop.change for drop in drops)
         or _no_change(facts, phase, is_timed=bool(timed)),
         "; ".join(drop.words for drop in drops)
-        or "no figure: no dimension has a step to widen or values without a use",
+        or "not predicted: no dimension has a step to widen, nor values known to be unused",
         tuple(_by_dimension(facts.summary, rows, timed)),
         changes={name: value for drop in drops for name, value in drop.changes.items()},
         gain_s=gain,

@@ -17,6 +17,7 @@ from warmup_insights.analysis.advice.finding import Finding, Rule, Value, Way, r
 from warmup_insights.analysis.advice.known_texts import AS_STATED, EAGER
 from warmup_insights.analysis.advice.rules_settings import probe_of
 from warmup_insights.analysis.advice.ways import finding_of, num_ranks
+from warmup_insights.analysis.sentences import progress_text
 from warmup_insights.model.summary import PHASES, RunSummary
 from warmup_insights.rules.setting_lives import has_setting
 from warmup_insights.units import GIB, format_bytes, format_duration
@@ -388,11 +389,11 @@ def ended_without_trace(facts: RunFacts) -> Iterator[Finding]:
         n.text for n in summary.notes if n.topic == "checkpoint" and "RAM" in n.text
     ]
     yield finding_of(
-        f"The log ends after {format_duration(seconds)} in {summary.progress.stage}: not "
-        "ready, without an error or a stop.",
+        f"The log ends after {format_duration(seconds)} with "
+        f"{progress_text(summary.progress)}: not ready, without an error or a stop.",
         {"wall_s": seconds, "weights_bytes": weights},
         [end],
-        "tells a killed process from a log that was cut",
+        "separates a killed process from a log that was cut",
         tuple(host[-2:]),
         severity="high" if is_short else "low",
     )

@@ -228,7 +228,7 @@ def overridden_ranges(facts: RunFacts) -> Iterator[Finding]:
 def startup_probe(facts: RunFacts) -> Iterator[Finding]:
     """How long a startup probe has to wait, over the starts seen that were not warm."""
     summary = facts.summary
-    if not _may_be_cold(summary):
+    if not _may_be_cold(summary) or summary.engine.name == "reference":
         return
     probe = probe_of([each for each in (summary, *facts.alike) if _may_be_cold(each)])
     if probe is None:
@@ -243,7 +243,8 @@ def startup_probe(facts: RunFacts) -> Iterator[Finding]:
     of_kind = " of unknown kind" if summary.start.kind is None else ""
     yield Finding(
         "low",
-        f"{starts}{of_kind} became ready after {times}.",
+        f"A startup probe has to allow {probe.allowed_s} s: {starts}{of_kind} became ready "
+        f"after {times}.",
         {
             "num_runs": probe.num_runs, "median_s": probe.median_s,
             "longest_s": probe.longest_s,

@@ -78,6 +78,8 @@ _SHAPES_SINCE = Version("0.21.0")
 """The first vllm-gaudi whose warm-up runs buckets as `warmed_shapes` has it."""
 
 Shapes = dict[tuple[str, Bucket], Bucket]
+WORTH_STATING = 1e-4
+"""Share of a KV block's size by which its evidence has to be off to be stated."""
 
 
 @dataclass(frozen=True)
@@ -521,11 +523,11 @@ class Planner:
                 "intermediates need beyond the profiling run is unknown and not counted."
             )
         size, (least, most) = memory.budget.block_bytes, memory.block_bytes_range
-        if least != most:
-            off = max(most - size, size - least) / size
+        off = max(most - size, size - least)
+        if off > WORTH_STATING * size:
             notes.append(
                 f"A KV block is taken to be {format_bytes(size)}; the evidence allows "
-                f"{100 * off:.2g} % more or less."
+                f"{100 * off / size:.2g} % more or less."
             )
         if self.summary.synthetic:
             notes.append("The run was simulated: its costs were never measured.")
