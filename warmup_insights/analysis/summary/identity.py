@@ -150,7 +150,7 @@ class Identity:
 
     def _ordered(self, event: ShutdownRequested) -> None:
         """An order to stop, in the start or after it."""
-        if event.in_start:
+        if event.in_start and not self._is_serving:
             self.stop = self.stop or event.message
         elif self.serving_end is None:
             self._stopped(event, "shutdown")
