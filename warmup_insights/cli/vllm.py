@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import os
 import signal
 import sys
@@ -189,7 +190,11 @@ def last_events(
         summary = current(store, run).summary
         is_ready = summary.time.ready_at is not None
         is_skipped = summary.status == "skipped"
-        is_known = run.status == "failed"
+        stopped_at = ending.stops[0] if ending.stops and is_server else math.inf
+        is_known = any(
+            (failure.time or 0.0) < stopped_at
+            for failure in store.events(run_id, ["failure"])
+        )
     is_failure = ending.is_failure or is_known
     status = "failed" if is_failure else "skipped" if is_skipped else "finished"
     if is_failure and ending.killed_by is not None and not is_known:
