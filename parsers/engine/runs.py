@@ -86,9 +86,16 @@ GAP_S = 2.0
 """Shorter steps between lines are not kept: timestamps have a resolution of a second."""
 MAX_GAPS = 2000
 BEGINS_HERE = "The lines before are of other programs that imported vLLM"
-_HEARTBEATS = ("Waiting for ", "No available shared memory broadcast block found in")
+_HEARTBEATS = (
+    *(f"Waiting for {digit}" for digit in "123456789"),
+    "Waiting for creating a placement group", "Waiting for removing a placement group",
+    "Waiting for new requests", "Waiting for output from",
+    "No available shared memory broadcast block found in",
+)  # fmt: skip
 """Lines that come again while nothing happens (vLLM `v1/engine/utils.py
-wait_for_engine_startup`, `distributed/device_communicators/shm_broadcast.py`)."""
+wait_for_engine_startup`, `v1/executor/ray_utils.py`, `engine/multiprocessing/client.py`,
+`distributed/device_communicators/shm_broadcast.py`). `Waiting for init message from
+front-end.` is none: it is the first line of an engine's process."""
 STARTUP_LINES = 50_000
 """After so many lines without a ready server only candidate lines are read."""
 NEAR_LINES = 5

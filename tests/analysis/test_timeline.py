@@ -339,6 +339,19 @@ def test_a_start_that_is_given_up_ends_before_its_processes_do(end):
     assert totals(time) == {"import": 20.0, "configure": 5.0}
 
 
+def test_a_server_that_fails_to_start_was_starting_until_then():
+    begun = (
+        RunStarted(time=0.0),
+        PhaseMarked(name="load_model", edge="start", time=0.0),
+        EngineInitialized(duration_s=2.0, time=12.0),
+    )
+    failure = Failure(failure="error", message="e", phase="server_start", time=26.0)
+    assert totals(time_of(*begun, failure))["server_start"] == 14.0
+    assert "server_start" not in totals(
+        time_of(*begun, RunFinished(status="failed", time=26.0))
+    )
+
+
 def test_captures_that_memory_is_estimated_with_are_a_part_of_that():
     time = time_of(
         PhaseMarked(name="graph_memory_profile", edge="start", time=1.0, rank=1),

@@ -42,6 +42,7 @@ def db(tmp_path):
         ([*START, ServingFailure(failure="killed", message="exit -9")], "killed"),
         ([*START, Failure(failure="error", message="ValueError")], "failed"),
         ([*START, ShutdownRequested(message="SIGTERM")], "stopped"),
+        ([*START, ShutdownRequested(message="SIGTERM", in_start=True)], "stopped"),
         ([START[0], ShutdownRequested(message="SIGTERM")], None),
         (START, None),
     ],

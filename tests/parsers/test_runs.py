@@ -319,6 +319,15 @@ CORE = "INFO 07-16 10:00:45 [core.py:112] Initializing a V1 LLM engine (v0.22.0)
     ("lines", "seconds"),
     [
         (f"{CONFIGURING}(EngineCore pid=22) {CORE}", {"configure": 21.0, "start_engine": 24.0}),
+        # At DEBUG one waits for the other, which waits for a word of the first.
+        (
+            f"{CONFIGURING}(APIServer pid=9) DEBUG 07-16 10:00:31 [utils.py:1401] Waiting for 1 "
+            "local, 0 remote core engine proc(s) to connect.\n(EngineCore pid=22) DEBUG 07-16 "
+            "10:00:44 [core.py:1371] Waiting for init message from front-end.\n(APIServer pid=9) "
+            "DEBUG 07-16 10:00:44 [utils.py:1525] HELLO from local core engine process 0.\n"
+            f"(EngineCore pid=22) {CORE}",
+            {"configure": 21.0, "start_engine": 24.0},
+        ),
         # In the same process nothing shows where the one ended and the other began.
         (f"{CONFIGURING}(APIServer pid=9) {CORE}", {"configure": 45.0}),
         # The spawned process has no name while it imports vLLM.

@@ -245,3 +245,26 @@ def test_a_server_that_was_away_gets_everything(postgres_url, tmp_path):
         spool.append(make_steps(1))
         drain(store, find_spools(postgres_url))
     assert events_of(postgres_url) == make_steps(2) + make_steps(1)
+
+
+@pytest.mark.parametrize("first", [0, 1])
+def test_spools_that_are_read_one_by_one_are_in_the_order_of_time(tmp_path, first):
+    """In a folder for temporary files too, where one went on that had no room."""
+    started = RunStarted(engine="vllm", time=10.0)
+    ready = ServerReady(time=90.0)
+    ended = RunFinished(status="finished", time=99.0)
+    paths = []
+    for name, began, events in (
+        ("m|1", 10.0, [started, ended]),
+        ("m|2", 50.0, [ready]),
+    ):
+        run = make_run(process=name, started_at=began)
+        spool = Spool(tmp_path / "full.db", run)
+        spool.append(events)
+        spool.close()
+        paths.append(str(spool.path))
+    with EventStore(tmp_path / "other.db") as store:
+        outcomes = [ingest_path(store, paths[n]).state for n in (first, 1 - first)]
+        assert list(store.events("run1")) == [started, ready, ended]
+        assert store.run("run1").started_at == 10.0
+    assert outcomes == ["new", "unchanged"]

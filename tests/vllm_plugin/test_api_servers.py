@@ -7,6 +7,7 @@ The classes here make the calls of vLLM 0.32 in their order (`cli/serve.py`,
 
 from __future__ import annotations
 
+import sys
 from types import SimpleNamespace
 
 import pytest
@@ -14,6 +15,7 @@ import pytest
 from tests.vllm_plugin.listening import of_kind, session_with_list, watch_class
 from tests.vllm_plugin.standin_config import config_of
 from warmup_insights.vllm_plugin import engine_core
+from warmup_insights.vllm_plugin.attach import Instrumentation
 
 PARENT = SimpleNamespace(name="MainProcess")
 
@@ -137,3 +139,46 @@ def test_workers_that_do_not_start_are_a_failure_of_their_start():
         Executor(config_of())
     [failure] = of_kind(events, "failure")
     assert (failure.failure, failure.phase) == ("error", "start_workers")
+
+
+@pytest.fixture
+def end_with(monkeypatch):
+    """Ends a program with an error, and whether that was shown as ever."""
+    shown = []
+    monkeypatch.setattr(sys, "excepthook", lambda *error: shown.append(error[1]))
+    before = sys.excepthook
+
+    def end(session, error):
+        running = Instrumentation(session, ())
+        running.watch_end()
+        sys.excepthook(type(error), error, None)
+        running.detach()
+        assert sys.excepthook is before
+        return shown == [error]
+
+    return end
+
+
+@pytest.mark.parametrize("is_up", [False, True], ids=["before", "behind its engine"])
+def test_an_error_that_ends_a_server_before_it_is_ready_is_its_failure(end_with, is_up):
+    session, events = session_with_list()
+    session.state.is_server_next = is_up
+    assert end_with(session, ValueError("no tokenizer"))
+    [failure] = of_kind(events, "failure")
+    assert failure.message == "ValueError: no tokenizer"
+    assert failure.phase == ("server_start" if is_up else None)
+
+
+def test_an_error_that_ends_a_program_with_an_engine_is_not_that_of_the_engine(
+    end_with,
+):
+    session, events = session_with_list()
+    engine_core.note_ready(session)
+    assert end_with(session, ValueError("of the program"))
+    assert of_kind(events, "failure") == []
+
+
+def test_an_error_is_shown_where_it_cannot_be_recorded(end_with, monkeypatch):
+    session, _ = session_with_list()
+    monkeypatch.setattr(session, "note_failure", None)
+    assert end_with(session, ValueError("no tokenizer"))

@@ -14,9 +14,18 @@ from pathlib import Path
 
 import pytest
 
+from tests.cli.decisions import store_run
 from tests.vllm_plugin.running import environment, executions
+from warmup_insights.analysis.summary.fold import summarize
+from warmup_insights.cli import vllm as vllm_command
 from warmup_insights.errors import InputError
-from warmup_insights.model.events import ShutdownRequested
+from warmup_insights.model.events import (
+    Failure,
+    RunStarted,
+    ServerReady,
+    ShutdownRequested,
+)
+from warmup_insights.model.run import RunRecord
 from warmup_insights.storage.store import EventStore
 from warmup_insights.vllm_plugin import launch
 
@@ -144,6 +153,38 @@ def test_a_start_that_was_stopped_lasted_until_the_signal(tmp_path):
     [asked] = [event for event in events if isinstance(event, ShutdownRequested)]
     assert before < asked.time <= events[-1].time
     assert summary.time.wall_s == pytest.approx(asked.time - events[0].time, abs=1e-5)
+
+
+def test_whether_a_server_got_ready_is_left_to_what_can_be_read(tmp_path, monkeypatch):
+    """Where the database cannot be written, the events of the start wait elsewhere."""
+    (tmp_path / "runs.db").write_text("no database", encoding="utf-8")
+    ending = launch.Ending(0, was_stopped=True, at=99.0, stops=(50.0, 90.0))
+    shutdown, end = vllm_command.last_events(
+        str(tmp_path / "runs.db"), "r", ending, is_server=True
+    )
+    assert (shutdown.time, end.time) == (90.0, 99.0)
+    start = [RunStarted(engine="vllm", time=0.0), ServerReady(time=80.0)]
+    for found, status in (start[:1], "stopped"), (start, "finished"):
+        run = RunRecord(run_id="r", source_kind="recorder")
+        assert summarize(run, [*found, shutdown, end]).summary.status == status
+
+
+@pytest.mark.parametrize(("failed_at", "status"), [(49.0, "failed"), (51.0, "stopped")])
+def test_what_fails_behind_the_signal_is_the_stop(tmp_path, failed_at, status):
+    start = [
+        RunStarted(engine="vllm", time=0.0),
+        Failure(failure="error", message="WorkerProc failed", time=failed_at),
+    ]
+    store_run(tmp_path / "runs.db", "r", start)
+    ending = launch.Ending(0, was_stopped=True, at=60.0, stops=(50.0,))
+    last = vllm_command.last_events(
+        str(tmp_path / "runs.db"), "r", ending, is_server=True
+    )
+    assert last[-1].status == status
+    run = RunRecord(run_id="r", source_kind="recorder")
+    summary = summarize(run, [*start, *last]).summary
+    assert summary.status == status
+    assert (summary.failure is None) == (status == "stopped")
 
 
 def test_a_program_that_was_killed_failed_of_it(tmp_path):

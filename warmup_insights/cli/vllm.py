@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import os
 import signal
 import sys
@@ -130,9 +131,7 @@ def _run(
 
         ending = launch.run_command(command, environ, begin)
         _wait_for_others(db, run_id)
-        for event in _last_events(
-            db, run_id, ending, is_server=arguments[0] == "serve"
-        ):
+        for event in last_events(db, run_id, ending, is_server=arguments[0] == "serve"):
             recorder.record(event)
         recorder.close()
     click.echo(f"Recorded as run {run_id}: warmup-insights show {run_id}", err=True)
@@ -176,31 +175,36 @@ def _wait_for_others(db: str, run_id: str) -> None:
         time.sleep(0.1)
 
 
-def _last_events(
+def last_events(
     db: str, run_id: str, ending: launch.Ending, *, is_server: bool
 ) -> list[Event]:
-    """How the run ended, by its exit and by what is stored of it."""
+    """How the run ended, by its exit and by what is stored of it.
+
+    Where that cannot be read, whether it was ready is left to what will be.
+    """
     events: list[Event] = []
-    is_ready = is_skipped = is_known = False
+    is_ready: bool | None = None
+    is_skipped = is_known = False
     with suppress(StoreError), storage.EventStore(db, read_only=True) as store:
         run = store.run(run_id)
         summary = current(store, run).summary
         is_ready = summary.time.ready_at is not None
         is_skipped = summary.status == "skipped"
-        is_known = run.status == "failed"
+        stopped_at = ending.stops[0] if ending.stops and is_server else math.inf
+        is_known = any(
+            (failure.time or 0.0) < stopped_at
+            for failure in store.events(run_id, ["failure"])
+        )
     is_failure = ending.is_failure or is_known
     status = "failed" if is_failure else "skipped" if is_skipped else "finished"
     if is_failure and ending.killed_by is not None and not is_known:
-        events.append(_killed(ending.killed_by, ending.at, is_ready=is_ready))
+        events.append(_killed(ending.killed_by, ending.at, is_ready=bool(is_ready)))
     if ending.was_stopped and is_server and not is_failure:
         # A start is given up at the first signal; a server may have lived through one.
-        at = ending.stops[-1 if is_ready else 0]
+        at = ending.stops[0 if is_ready is False else -1]
+        text = "a signal that was passed on"
+        events.append(ShutdownRequested(message=text, in_start=not is_ready, time=at))
         status = status if is_ready else "stopped"
-        events.append(
-            ShutdownRequested(
-                message="a signal that was passed on", in_start=not is_ready, time=at
-            )
-        )
     return [*events, RunFinished(status=status, time=ending.at)]
 
 

@@ -29,7 +29,7 @@ from warmup_insights.model.run import RunRecord, SourceRecord
 from warmup_insights.runs import refresh
 from warmup_insights.storage import EventStore, Transaction
 from warmup_insights.storage.drain import drain
-from warmup_insights.storage.spool import is_spool, read_spool
+from warmup_insights.storage.spool import is_spool, read_spool, spools_beside
 
 BATCH = 10_000
 """Events read before the transaction begins; small logs never hold the lock long."""
@@ -199,9 +199,10 @@ def ingest_path(
 
 
 def _ingest_spool(store: EventStore, path: Path) -> Outcome:
-    """Store what a recorder left; the file stays, as any that is read."""
+    """Store what a recorder left, with what the others of its run did; the files stay, as
+    any that are read."""
     spool = read_spool(path)
-    drained = drain(store, [spool], removes=False)
+    drained = drain(store, spools_beside(spool), removes=False)
     run_id = spool.run.run_id
     refresh(store, run_id)
     read = [event is not None for _, event in spool.read(0)]

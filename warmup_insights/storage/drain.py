@@ -6,6 +6,7 @@ number of processes may drain, and a database that was lost is filled again.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from heapq import merge
@@ -22,6 +23,7 @@ from warmup_insights.model.events import (
     RunStarted,
     ServerReady,
 )
+from warmup_insights.model.run import RunRecord
 from warmup_insights.storage.spool import CLOSED, SpoolFile
 
 if TYPE_CHECKING:
@@ -82,7 +84,7 @@ def _drain_run(
     is_more = True
     while is_more:
         with store.begin() as transaction:
-            transaction.ensure_run(files[0].run)
+            transaction.ensure_run(min((s.run for s in files), key=_began))
             # Changed first, so that others who drain the run wait here.
             transaction.update_run(run_id, heartbeat_at=heartbeat)
             reached = {spool.key: spool.start for spool in files}
@@ -101,6 +103,11 @@ def _drain_run(
             if events:
                 transaction.append(run_id, events, **learned_columns(events))
             transaction.put_spool_offsets(run_id, reached)
+
+
+def _began(run: RunRecord) -> float:
+    """When the process began that has this record of the run."""
+    return math.inf if run.started_at is None else run.started_at
 
 
 def _end_spools(over: list[SpoolFile], reached: dict[str, int]) -> int:

@@ -16,6 +16,7 @@ import secrets
 import tempfile
 import time
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -308,6 +309,24 @@ def find_spools(database: str | Path, run_id: str | None = None) -> list[SpoolFi
             if is_meant and run_id in (None, spool.run.run_id):
                 found.append(spool)
     return found
+
+
+def spools_beside(spool: SpoolFile) -> list[SpoolFile]:
+    """All spools of the run of a spool: those for its database, and those in its folder.
+
+    Only together can they be put in the order of time.
+    """
+    found = {spool.key: spool}
+    if spool.database is not None:
+        for other in find_spools(spool.database, spool.run.run_id):
+            found.setdefault(other.key, other)
+    for path in sorted(spool.path.parent.iterdir()):
+        if path.name.endswith(_SUFFIX) and spool.run.run_id in path.name:
+            with suppress(OSError, InputError):
+                other = read_spool(path)
+                if other.run.run_id == spool.run.run_id:
+                    found.setdefault(other.key, other)
+    return list(found.values())
 
 
 def _names(folder: Path, stem: str) -> list[str]:

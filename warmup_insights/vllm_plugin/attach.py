@@ -13,7 +13,7 @@ import os
 import sys
 from collections import defaultdict
 from collections.abc import Callable, Iterable, MutableMapping, Sequence
-from types import ModuleType
+from types import ModuleType, TracebackType
 from typing import Any
 
 from packaging.version import Version
@@ -28,6 +28,10 @@ from warmup_insights.vllm_plugin.table import hooks_for
 
 logger = logging.getLogger(__name__)
 
+ExceptHook = Callable[
+    [type[BaseException], BaseException, TracebackType | None], object
+]
+
 
 class Instrumentation:
     """All hooks of one process; attaching twice changes nothing."""
@@ -39,6 +43,8 @@ class Instrumentation:
             self._by_module[hook.module].append(hook)
         self._versions: dict[str, Version | None] = {}
         self.attachments: list[Attachment] = []
+        self._shown = sys.excepthook
+        self._show: ExceptHook | None = None
         self._listener = ImportListener(self._by_module, self.attach_module)
 
     def attach(self) -> None:
@@ -48,8 +54,25 @@ class Instrumentation:
             if is_imported(name):
                 self.attach_module(sys.modules[name])
 
+    def watch_end(self) -> None:
+        """Have an error that ends the program recorded before it is shown."""
+        shown = self._shown = sys.excepthook
+
+        def show(
+            kind: type[BaseException], error: BaseException, trace: TracebackType | None
+        ) -> None:
+            try:
+                self.session.note_end_of_program(error)
+            except Exception as problem:  # the error itself must be shown
+                logger.warning("The end of the program is not recorded: %s", problem)
+            shown(kind, error, trace)
+
+        sys.excepthook = self._show = show
+
     def detach(self) -> None:
         """Take everything off, the listener too."""
+        if self._show is not None and sys.excepthook is self._show:
+            sys.excepthook = self._shown
         self._listener.remove()
         for attachment in self.attachments:
             attachment.detach()
@@ -200,6 +223,7 @@ def start(environ: MutableMapping[str, str]) -> Session:
         _running = Instrumentation(session, hooks)
         os.register_at_fork(after_in_child=session.after_fork)
         atexit.register(session.end_run)
+        _running.watch_end()
     _running.attach()
     return _running.session
 

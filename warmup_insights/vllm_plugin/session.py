@@ -17,6 +17,7 @@ import msgspec
 
 import warmup_insights
 from warmup_insights.model.events import (
+    SERVER_START,
     Bucket,
     ConfigRecorded,
     Event,
@@ -237,6 +238,13 @@ class Session:
             bucket=bucket,
             **{"free_bytes": free, **figures_of(text)},
         )
+
+    def note_end_of_program(self, error: BaseException) -> None:
+        """Record the error that ends this program, where it was not ready by then: after
+        that it may be one of what uses the engine."""
+        phase = SERVER_START if self.state.is_server_next else None
+        if not self.is_ready:
+            self.note_failure(Outcome(error=error), phase=phase)
 
     def note_lost(self, target: str, error: Exception) -> None:
         """A hook was taken off because of an error of ours."""

@@ -194,6 +194,8 @@ class State:
     capturing: Capturing | None = None
     is_engine_marked: bool = False
     """The start of the engine was recorded in this process."""
+    is_server_next: bool = False
+    """The engine of a server is there, and the server itself comes next."""
     configuration: dict[str, Any] | None = None
     """What was recorded of the engine's configuration last."""
     concurrency: float | None = None

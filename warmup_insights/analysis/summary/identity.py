@@ -48,6 +48,13 @@ _ENGINES = "data_parallel_size"
 `reconfigure_for_independent_dp_rank`)."""
 
 
+def _is_behind(event: Event, other: Event) -> bool:
+    """Whether an event came after another one, as far as both have a time."""
+    return None not in (event.time, other.time) and (event.time or 0) > (
+        other.time or 0
+    )
+
+
 class Identity:
     """Collects engine, model, device, settings, status and failure of a run.
 
@@ -152,8 +159,13 @@ class Identity:
 
     def _ordered(self, event: ShutdownRequested) -> None:
         """An order to stop, in the start or after it."""
-        if event.in_start:
+        if event.in_start and not self._is_serving:
             self.stop = self.stop or event.message
+            known = self._failure
+            if event.line is None and known is not None and _is_behind(known, event):
+                self._failure = (
+                    None  # which the program of a recorder could not foresee
+                )
         elif self.serving_end is None:
             self._stopped(event, "shutdown")
 

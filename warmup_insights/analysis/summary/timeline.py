@@ -109,6 +109,8 @@ class Timeline:
         self._is_warm = False
         self._is_over = False
         self._is_failed = False
+        self._has_server = False
+        """An engine got as far as the start of its server, and no further."""
         self._is_given_up = False
         """A start that failed, or had to stop, at a time that is known."""
         self._failed_line: int | None = None
@@ -147,6 +149,7 @@ class Timeline:
         self._is_ready = self._is_ready or kind in _AFTER_READY
         if isinstance(event, Failure) and event.phase == SERVER_START:
             self.ready_at = None  # vLLM's line that its server starts stands before it
+            self._has_server = True
         if kind in _SPECIAL:
             self._special(event)
         if time is None and isinstance(event, WarmupStep):
@@ -432,7 +435,7 @@ class Timeline:
         """
         if own.doing is None or own.since is None:
             return end
-        if own.doing == SERVER_START and self.ready_at is None:
+        if own.doing == SERVER_START and self.ready_at is None and not self._has_server:
             return own.since
         ends = [
             other.ended[own.doing]
