@@ -355,7 +355,7 @@ TEXTS = [
     ("ValueError: Gemma3nForConditionalGeneration does not support LoRA yet.",
      "setting_refused", "--enable-lora", {}),
     ("ValueError: FlashInfer does not support this kind of KV cache.", "setting_refused",
-     "left out", {}),
+     "no FlashInfer", {}),
     ("AssertionError: Sleep mode can only be used for one instance per process.",
      "setting_refused", "a process for each engine", {}),
     ("ValueError: Invalid VLLM_MULTIMODAL_RESOLUTIONS entry '1024-768'; expected 'WxH'",

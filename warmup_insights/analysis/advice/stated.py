@@ -14,7 +14,7 @@ from dataclasses import dataclass
 
 from warmup_insights.analysis.advice.features import FEATURES, Feature
 from warmup_insights.analysis.advice.finding import Value, Way
-from warmup_insights.analysis.advice.known_texts import MAX_TEXT
+from warmup_insights.analysis.advice.known_texts import MAX_TEXT, OTHER_BUILD
 
 MAX_QUOTE = 300
 MAX_VALUE = 40
@@ -93,8 +93,8 @@ _INTERNAL = re.compile(
 )
 """Texts of an engine about its own code."""
 _BY_ENGINE = re.compile(
-    r"^(?:[\w.]{1,100}\.)?(?:Value|Assertion|NotImplemented|Runtime|Type|Import|ArgumentType|"
-    r"Argument|Validation|VLLMValidation|ModuleNotFound|FileNotFound)Error: "
+    r"^(?!(?:[\w.]{1,100}\.)?(?:Key|Attribute|Type|Name|Index|OS|Connection|Permission|Memory|Timeout|"
+    r"Syntax|Recursion|Unicode\w{0,10}|FileExists|JSONDecode)Error: )[\w.]{1,100}(?:Error|Exception): "
 )
 _REQUIRES = re.compile(
     r"^(?P<subject>.{2,160}?) (?:currently |only |also )?(?<!not )(?:requires?|needs) "
@@ -125,6 +125,11 @@ _INSTALL = re.compile(
     r"\bpip3? install\b|\b(?:re)?install(?:ed|ing)?\b|\bupgrad(?:e|ing)\b|\bdowngrade\b",
     re.IGNORECASE,
 )
+_DEVICE = re.compile(
+    r"[Cc]ompute capability|\b[Ss][Mm]_?\d{2,3}\b|\bgfx\d{3,4}|\bcapability \d|device capability|"
+    r"(?:current|this|your) (?:device|GPU|platform)\b|\b(?:Hopper|Blackwell|Ampere|Turing|Volta)\b"
+)
+"""What a text names of a device."""
 CONFIGURING = ("configure", "import")
 """Stages in which an engine does nothing but read its settings."""
 _OWN_CHOICE = Way(
@@ -256,13 +261,15 @@ def statement(
     way = remedy_way(message, config)
     if way is not None:
         return _with_remedy(way, message)
-    if not _BY_ENGINE.search(message):
+    if not _BY_ENGINE.search(message) and not named_options(text):
         return None
+    match = _REQUIRES.search(text) or _IS_REQUIRED.search(text)
+    if (refused or match) and not is_configuring and _DEVICE.search(text):
+        return _of_the_device(text, refused, match, config)
     if refused is not None:
         return _refusal(
             text, _of_refusal(text, refused, config), config, is_configuring
         )
-    match = _REQUIRES.search(text) or _IS_REQUIRED.search(text)
     if match is not None and (is_configuring or not message.startswith("RuntimeError")):
         return _requirement(match, text, config, is_configuring)
     return None
@@ -318,6 +325,26 @@ def _of_refusal(
         if way.suggestion.removeprefix("no ").split()[0].strip("-,") not in known
     ]
     return own[:3] + more
+
+
+def _of_the_device(
+    text: str,
+    refused: re.Match[str] | None,
+    required: re.Match[str] | None,
+    config: Mapping[str, Value],
+) -> Statement:
+    """A kernel that does not run on the device, or for which the build has none."""
+    if refused is not None:
+        ways = _of_refusal(text, refused, config)
+    elif required is not None:
+        ways = _ways_of_features(required["subject"], config)
+    else:
+        ways = []
+    return Statement(
+        "device_unsupported",
+        "The device lacks what a kernel needs, or the build has none for it",
+        (*ways, _OWN_CHOICE, OTHER_BUILD, _OTHER_RELEASE),
+    )
 
 
 def _ways_of_features(text: str, config: Mapping[str, Value]) -> list[Way]:
