@@ -510,7 +510,7 @@ TEXTS = [
     ("ValueError: attention_backend and attention_config.backend are mutually exclusive",
      "setting_refused", "no --attention-backend", {}),
     ("ValueError: Cannot set both `pooling_type` and `seq_pooling_type`", "setting_refused",
-     "one of those", {}),
+     "one of pooling_type and seq_pooling_type", {}),
     ("ValueError: Invalid compilation mode: 9. Valid modes are: 0, 1, 2, 3", "setting_refused",
      "that the message lists", {}),
     ("ValueError: speculative_max_model_len=64 cannot be larger than draft_max_model_len=32",

@@ -224,6 +224,27 @@ def test_kernels_that_are_named_have_the_variable_that_turns_them_off():
     assert "VLLM_ROCM_USE_AITER_MLA=0" in ways(text, LOAD)
 
 
+@pytest.mark.parametrize(
+    "message",
+    [
+        "AssertionError: batched format not supported yet",
+        "ValueError: some W4A16 requires BF16 input, got torch.float16",
+    ],
+)
+def test_code_that_no_setting_chooses_is_no_refused_setting(message):
+    finding = found(message, LOAD)
+    assert finding.rule == "failure_unexplained"
+    assert "another release" in finding.ways[-1].suggestion
+
+
+def test_a_feature_for_one_mode_only_has_both_ways():
+    shown = ways(
+        "AssertionError: Sleep mode is supported only for torch.compile mode", LOAD
+    )
+    assert shown[0] == "what the error requires: “for torch.compile mode”"
+    assert shown[1].startswith("no --enable-sleep-mode")
+
+
 def test_a_text_of_any_length_is_read_in_bounded_time():
     for part in ("use --a or ", "if a, please ", "x requires ", "a_b=", "- Set A_B "):
         assert found("ValueError: " + part * 20_000).suggestion

@@ -106,7 +106,7 @@ _IS_REQUIRED = re.compile(
 _REFUSES = re.compile(
     r"(?:(?:is|are) (?:not |only )(?:yet |currently |yet currently )?(?:supported|available|"
     r"applicable|valid|implemented|allowed)\b|"
-    r"(?:does|do) not (?:yet |currently )?support\b|(?:currently )?(?:only|exclusively) supports?\b|"
+    r"(?:is|are) supported only\b|(?:does|do) not (?:yet |currently )?support\b|(?:currently )?(?:only|exclusively) supports?\b|"
     r"\bsupports? only\b|(?:is|are) (?:not (?:currently |yet )?|in)compatible with\b|(?:is|are) mutually exclusive|"
     r"cannot (?:both )?be (?:used|enabled|combined|set|paired|together)\b|cannot both\b|"
     r"\bonly (?:works?|one)\b|can only be\b|should only be set when\b|\bnot yet supported\b|"
@@ -121,6 +121,7 @@ _MUST = re.compile(
 )
 _VALUE = re.compile(r"([a-z]{2,40}(?:_[a-z\d]{1,40}){1,6})=['\"]?([\w./-]{1,60})")
 """A setting and its value, with which a refusal begins."""
+_QUOTED_NAME = re.compile(r"[`']([a-z]{2,40}(?:_[a-z\d]{1,40}){1,6})[`']")
 _INSTALL = re.compile(
     r"\bpip3? install\b|\b(?:re)?install(?:ed|ing)?\b|\bupgrad(?:e|ing)\b|\bdowngrade\b",
     re.IGNORECASE,
@@ -132,14 +133,15 @@ _DEVICE = re.compile(
 """What a text names of a device."""
 CONFIGURING = ("configure", "import")
 """Stages in which an engine does nothing but read its settings."""
-_OWN_CHOICE = Way(
+OWN_CHOICE = Way(
     "no choice of your own of a backend or kernel (--attention-backend, --moe-backend, "
     "--linear-backend, VLLM_ATTENTION_BACKEND, VLLM_USE_...), where one is set",
     "the engine picks one that fits, where there is one",
 )
-_OTHER_RELEASE = Way(
-    "another release of vLLM: a newer one, or the one that last started this model",
-    "another image",
+OTHER_RELEASE = Way(
+    "another release of vLLM or its plugin: a newer one, or the one that last started this "
+    "model",
+    "another image; an error of a release is in its list of issues",
 )
 
 
@@ -315,6 +317,9 @@ def _of_refusal(
             own.append(Way(f"no {name}", "what it does"))
         elif "=" in name:
             own.append(Way(f"{name.partition('=')[0]} unset", "what it does"))
+    names = _QUOTED_NAME.findall(subject)
+    if len(names) > 1 and not is_only:
+        own.append(Way(f"one of {' and '.join(names[:3])} left out", "what it does"))
     value = _VALUE.match(text)
     if value is not None:
         own.append(Way(f"another {value[1]} than {value[2]}", "what it does"))
@@ -343,7 +348,7 @@ def _of_the_device(
     return Statement(
         "device_unsupported",
         "The device lacks what a kernel needs, or the build has none for it",
-        (*ways, _OWN_CHOICE, OTHER_BUILD, _OTHER_RELEASE),
+        (*ways, OWN_CHOICE, OTHER_BUILD, OTHER_RELEASE),
     )
 
 
@@ -353,9 +358,11 @@ def _ways_of_features(text: str, config: Mapping[str, Value]) -> list[Way]:
 
 def _refusal(
     text: str, ways: list[Way], config: Mapping[str, Value], is_configuring: bool
-) -> Statement:
-    """A combination, or something that a model, device or version does not have."""
-    own = [] if is_configuring or ways else [_OWN_CHOICE]
+) -> Statement | None:
+    """A combination, or something that a model, device or version does not have; None where
+    only code that no setting chooses is named."""
+    if not ways and not is_configuring:
+        return None
     rest = Way(
         "one of those that the message names left out, or what it needs as well"
         f"{present(text, config)}",
@@ -363,24 +370,27 @@ def _refusal(
     )
     return Statement(
         "setting_refused", "The engine refuses a combination of settings",
-        (*ways, rest, *own, *([] if is_configuring else [_OTHER_RELEASE])),
+        (*ways, rest, *([] if is_configuring else [OTHER_RELEASE])),
     )  # fmt: skip
 
 
 def _requirement(
     match: re.Match[str], text: str, config: Mapping[str, Value], is_configuring: bool
-) -> Statement:
-    """Something that has to be there, and what needs it left out."""
+) -> Statement | None:
+    """Something that has to be there, and what needs it left out; None where both are code
+    that no setting chooses."""
     needed = match["object"].partition(", got ")[0].partition(", but ")[0]
-    first = Way(
-        f"what the error requires: {quoted([needed])}{present(text, config)}", "none"
-    )
     ways = _ways_of_features(match["subject"], config)
     option = _OPTION.search(match["subject"])
     if option is not None:
         ways.append(Way(f"no {option[0]}", "what it does"))
-    own = [] if is_configuring else [_OWN_CHOICE, _OTHER_RELEASE]
+    is_named = ways or _OPTION.search(needed) or named_features(needed, config)
+    if not is_configuring and not is_named:
+        return None
     return Statement(
         "setting_refused", "The engine requires something that the run lacks",
-        (first, *ways, *own),
+        (
+            Way(f"what the error requires: {quoted([needed])}{present(text, config)}", "none"),
+            *ways, *([] if is_configuring else [OTHER_RELEASE]),
+        ),
     )  # fmt: skip
