@@ -219,6 +219,17 @@ def test_what_a_device_lacks_names_the_kernels_and_another_build():
         assert "TORCH_CUDA_ARCH_LIST" in str(finding.ways)
 
 
+def test_what_a_device_lacks_of_a_quantisation_needs_another_build_of_the_model():
+    finding = found("RuntimeError: Int8 not supported for this architecture", LOAD)
+    assert finding.rule == "device_unsupported"
+    assert finding.suggestion.startswith("another build of the model")
+
+
+def test_weights_that_do_not_fit_may_be_read_as_those_of_another_architecture():
+    text = "ValueError: Following weights were not initialized from checkpoint: {'score.weight'}"
+    assert "--hf-overrides" in " ".join(ways(text))
+
+
 def test_kernels_that_are_named_have_the_variable_that_turns_them_off():
     text = "AssertionError: Aiter MLA only supports 16 or 128 number of heads."
     assert "VLLM_ROCM_USE_AITER_MLA=0" in ways(text, LOAD)

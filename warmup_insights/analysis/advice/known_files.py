@@ -415,7 +415,10 @@ ROWS: tuple[KnownError, ...] = (
          r"Attempted to load weight|Tried to load weights of size|: assert .{0,100}loaded_weight\.(?:shape|size|numel)",
          "The checkpoint and the engine disagree about the weights",
          (Way("a vLLM as new as the checkpoint, or the revision of the checkpoint that this "
-              "version was tested with", "another image or checkpoint"),)),
+              "version was tested with", "another image or checkpoint"),
+          Way("the architecture and the form of the files as the model card gives them: "
+              "--hf-overrides, --runner and --convert, or --config-format, --load-format and "
+              "--tokenizer-mode (mistral), where the engine took another one", "none"))),
     ),
     *rows(
         "build_failed",

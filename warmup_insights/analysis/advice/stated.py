@@ -128,9 +128,12 @@ _INSTALL = re.compile(
 )
 _DEVICE = re.compile(
     r"[Cc]ompute capability|\b[Ss][Mm]_?\d{2,3}\b|\bgfx\d{3,4}|\bcapability \d|device capability|"
-    r"(?:current|this|your) (?:device|GPU|platform)\b|\b(?:Hopper|Blackwell|Ampere|Turing|Volta)\b"
+    r"(?:current|this|your) (?:device|GPU|platform|architecture)\b|\b(?:Hopper|Blackwell|Ampere|Turing|Volta)\b"
 )
 """What a text names of a device."""
+_QUANTISED = re.compile(
+    r"(?i)\b(?:(?:nv|mx)?fp[48]|mx(?:fp)?\d|int[48]|w\d{1,2}a\d{1,2}|quantiz\w{1,6})\b"
+)
 CONFIGURING = ("configure", "import")
 """Stages in which an engine does nothing but read its settings."""
 OWN_CHOICE = Way(
@@ -345,6 +348,13 @@ def _of_the_device(
         ways = _ways_of_features(required["subject"], config)
     else:
         ways = []
+    if _QUANTISED.search(text):
+        ways.append(
+            Way(
+                "another build of the model: 16 bits, or a quantisation of this device",
+                "another checkpoint; check its quality and size",
+            )
+        )
     return Statement(
         "device_unsupported",
         "The device lacks what a kernel needs, or the build has none for it",
