@@ -148,6 +148,7 @@ def test_a_value_is_refused_only_while_settings_are_read():
         "AttributeError: 'X' object has no attribute 'y'",
         "RuntimeError: a view of a leaf Variable that requires grad is being used in place",
         "AssertionError: max_num_seqs must be set by this point",
+        "TypeError: memoryview: format e not supported",
     ],
 )
 def test_an_error_of_the_program_states_no_setting(message):
@@ -205,3 +206,56 @@ def test_a_failed_compilation_has_the_start_without_it_and_another_release():
     )
     assert "--enforce-eager" in shown
     assert "another release" in shown
+
+
+def test_what_a_device_lacks_names_the_kernels_and_another_build():
+    for text in (
+        "RuntimeError: FlashInfer requires GPUs with sm75 or higher",
+        "RuntimeError: FlashInfer-CUTLASS MoE kernel does not support current device sm_120",
+    ):
+        finding = found(text, LOAD)
+        assert finding.rule == "device_unsupported"
+        assert finding.suggestion.startswith("no FlashInfer")
+        assert "TORCH_CUDA_ARCH_LIST" in str(finding.ways)
+
+
+def test_what_a_device_lacks_of_a_quantisation_needs_another_build_of_the_model():
+    finding = found("RuntimeError: Int8 not supported for this architecture", LOAD)
+    assert finding.rule == "device_unsupported"
+    assert finding.suggestion.startswith("another build of the model")
+
+
+def test_weights_that_do_not_fit_may_be_read_as_those_of_another_architecture():
+    text = "ValueError: Following weights were not initialized from checkpoint: {'score.weight'}"
+    assert "--hf-overrides" in " ".join(ways(text))
+
+
+def test_kernels_that_are_named_have_the_variable_that_turns_them_off():
+    text = "AssertionError: Aiter MLA only supports 16 or 128 number of heads."
+    assert "VLLM_ROCM_USE_AITER_MLA=0" in ways(text, LOAD)
+
+
+@pytest.mark.parametrize(
+    "message",
+    [
+        "AssertionError: batched format not supported yet",
+        "ValueError: some W4A16 requires BF16 input, got torch.float16",
+    ],
+)
+def test_code_that_no_setting_chooses_is_no_refused_setting(message):
+    finding = found(message, LOAD)
+    assert finding.rule == "failure_unexplained"
+    assert "another release" in finding.ways[-1].suggestion
+
+
+def test_a_feature_for_one_mode_only_has_both_ways():
+    shown = ways(
+        "AssertionError: Sleep mode is supported only for torch.compile mode", LOAD
+    )
+    assert shown[0] == "what the error requires: “for torch.compile mode”"
+    assert shown[1].startswith("no --enable-sleep-mode")
+
+
+def test_a_text_of_any_length_is_read_in_bounded_time():
+    for part in ("use --a or ", "if a, please ", "x requires ", "a_b=", "- Set A_B "):
+        assert found("ValueError: " + part * 20_000).suggestion

@@ -3,7 +3,12 @@
 from __future__ import annotations
 
 from warmup_insights.analysis.advice.finding import Way
-from warmup_insights.analysis.advice.known_texts import EAGER, KnownError, rows
+from warmup_insights.analysis.advice.known_texts import (
+    EAGER,
+    OTHER_BUILD,
+    KnownError,
+    rows,
+)
 
 _DTYPE_HALF = Way.that_sets(
     "a narrower range than bfloat16: check the quality", dtype="half"
@@ -11,11 +16,6 @@ _DTYPE_HALF = Way.that_sets(
 _INTEL_DRIVER = Way(
     "dmesg on the host (xe, i915): a reset of the device is named there; without one a newer "
     "driver (intel-compute-runtime) in the image",
-    "another image",
-)
-_OTHER_BUILD = Way(
-    "a build of torch, vLLM and its kernels that was made for this device (for CUDA: an image "
-    "with a newer CUDA, or TORCH_CUDA_ARCH_LIST when building)",
     "another image",
 )
 _NEWER_DRIVER = Way(
@@ -70,7 +70,7 @@ ROWS: tuple[KnownError, ...] = (
         (r"no kernel image is available|invalid device function|kernel image is invalid|is not compatible with the current PyTorch "
          r"installation|hipErrorNoBinaryForGpu",
          "The build has no kernels for this device",
-         (_OTHER_BUILD,)),
+         (OTHER_BUILD,)),
         (r"KeyError: <PlatformEnum\.(\w{1,20}): \d",
          "No kernel of this build does what the quantisation needs on this platform",
          (Way("another build of the model: 16 bits, or a quantisation that the documentation "
@@ -81,7 +81,7 @@ ROWS: tuple[KnownError, ...] = (
          (Way("what the lines under the error name for each kernel: a setting, or the "
               "capability that it needs; VLLM_DISABLED_KERNELS unset", "slower kernels, where "
               "one is forced"),
-          _OTHER_BUILD,
+          OTHER_BUILD,
           Way("another build of the model: 16 bits, or a quantisation of this device",
               "another checkpoint"))),
         (r"Assertion error \(.{0,200}deepgemm",
@@ -92,7 +92,7 @@ ROWS: tuple[KnownError, ...] = (
          "A CUTLASS kernel of this build does not run on this device or with these sizes",
          (Way("VLLM_DISABLED_KERNELS with the name after `Selected` above, where the log has "
               "that line: the engine takes the next kernel", "slower, where the next one is"),
-          _OTHER_BUILD,
+          OTHER_BUILD,
           Way("another build of the model: 16 bits, or a quantisation of this device",
               "another checkpoint"))),
         (r"[Ss]inks (?:are|is) only supported|support attention sinks|sink setting not supported|"

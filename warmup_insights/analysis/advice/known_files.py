@@ -377,6 +377,11 @@ ROWS: tuple[KnownError, ...] = (
         (r"expected target modules in",
          "A LoRA adapter has modules that the engine gives no adapter",
          (Way("an adapter trained on modules of the list in the message", "another adapter"),)),
+        (r"Unknown quantization method: (\w{1,40})",
+         "This version does not know the quantisation",
+         (Way("a newer vLLM, whose list has {1}, where the checkpoint states it", "another image"),
+          Way("no --quantization, where it is set: the engine reads it from the checkpoint",
+              "none"))),
         (r"Unsupported quantization method|Cannot find any of .{1,80} quantization config|"
          r"Quantization method specified in the model config|Unknown quantization|"
          r"Cannot find the config file for \w{1,40}",
@@ -410,7 +415,10 @@ ROWS: tuple[KnownError, ...] = (
          r"Attempted to load weight|Tried to load weights of size|: assert .{0,100}loaded_weight\.(?:shape|size|numel)",
          "The checkpoint and the engine disagree about the weights",
          (Way("a vLLM as new as the checkpoint, or the revision of the checkpoint that this "
-              "version was tested with", "another image or checkpoint"),)),
+              "version was tested with", "another image or checkpoint"),
+          Way("the architecture and the form of the files as the model card gives them: "
+              "--hf-overrides, --runner and --convert, or --config-format, --load-format and "
+              "--tokenizer-mode (mistral), where the engine took another one", "none"))),
     ),
     *rows(
         "build_failed",

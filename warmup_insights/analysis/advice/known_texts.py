@@ -15,6 +15,11 @@ EAGER = Way(
     "slower decoding; to find out whether only compilation fails",
     {"enforce_eager": True},
 )
+OTHER_BUILD = Way(
+    "a build of torch, vLLM and its kernels that was made for this device (for CUDA: an image "
+    "with a newer CUDA, or TORCH_CUDA_ARCH_LIST when building)",
+    "another image",
+)
 MEMORY_OF_SHM = Way(
     "a larger /dev/shm: --ipc=host or --shm-size 16g in Docker, in Kubernetes an emptyDir "
     "with medium: Memory mounted there",

@@ -16,6 +16,7 @@ from warmup_insights.analysis.advice.facts import RunFacts
 from warmup_insights.analysis.advice.finding import Finding, Rule, Value, Way, rule
 from warmup_insights.analysis.advice.known_texts import AS_STATED, EAGER
 from warmup_insights.analysis.advice.rules_settings import probe_of
+from warmup_insights.analysis.advice.stated import OTHER_RELEASE, OWN_CHOICE
 from warmup_insights.analysis.advice.ways import finding_of, num_ranks
 from warmup_insights.analysis.sentences import progress_text
 from warmup_insights.model.summary import PHASES, RunSummary
@@ -247,7 +248,7 @@ def failure_unexplained(facts: RunFacts, found: Failed) -> Iterator[Finding]:
             *_past_the_stage(facts, found),
             Way(f"read the traceback around that line; {more}", price),
             *_without_warmup(facts, found),
-            *_other_release(found, price),
+            *_other_release(facts, found, price),
         ],
         _effect_of(first),
     )
@@ -264,15 +265,22 @@ def _past_the_stage(facts: RunFacts, found: Failed) -> Iterator[Way]:
         yield EAGER
 
 
-def _other_release(found: Failed, price: str) -> Iterator[Way]:
-    """Another release, where an error with a text of its own was raised in the start."""
+_OF_A_KERNEL = re.compile(
+    r"(?i)\bkernels?\b|\bbackend|not (?:yet |currently )?(?:supported|implemented)|unsupported|"
+    r"only supports?\b"
+)
+
+
+def _other_release(facts: RunFacts, found: Failed, price: str) -> Iterator[Way]:
+    """Another release, where an error with a text of its own was raised in the start; first no
+    choice of a kernel, where the text is about one."""
     is_raised = re.match(r"[\w.]{1,100}Error: \S", found.message) is not None
-    if is_raised and price != _ANNOUNCES and not found.is_serving:
-        yield Way(
-            "another release of vLLM or its plugin: a newer one, or the one that last started "
-            "this model",
-            "another image; an error of a release is in its list of issues",
-        )
+    if not is_raised or price == _ANNOUNCES or found.is_serving:
+        return
+    kind = facts.summary.device.kind
+    if kind in ("cuda", "rocm", "xpu") and _OF_A_KERNEL.search(found.message):
+        yield OWN_CHOICE
+    yield OTHER_RELEASE
 
 
 def _effect_of(first: list[Way]) -> str:

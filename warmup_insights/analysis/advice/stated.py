@@ -14,7 +14,7 @@ from dataclasses import dataclass
 
 from warmup_insights.analysis.advice.features import FEATURES, Feature
 from warmup_insights.analysis.advice.finding import Value, Way
-from warmup_insights.analysis.advice.known_texts import MAX_TEXT
+from warmup_insights.analysis.advice.known_texts import MAX_TEXT, OTHER_BUILD
 
 MAX_QUOTE = 300
 MAX_VALUE = 40
@@ -93,8 +93,8 @@ _INTERNAL = re.compile(
 )
 """Texts of an engine about its own code."""
 _BY_ENGINE = re.compile(
-    r"^(?:[\w.]{1,100}\.)?(?:Value|Assertion|NotImplemented|Runtime|Type|Import|ArgumentType|"
-    r"Argument|Validation|VLLMValidation|ModuleNotFound|FileNotFound)Error: "
+    r"^(?!(?:[\w.]{1,100}\.)?(?:Key|Attribute|Type|Name|Index|OS|Connection|Permission|Memory|Timeout|"
+    r"Syntax|Recursion|Unicode\w{0,10}|FileExists|JSONDecode)Error: )[\w.]{1,100}(?:Error|Exception): "
 )
 _REQUIRES = re.compile(
     r"^(?P<subject>.{2,160}?) (?:currently |only |also )?(?<!not )(?:requires?|needs) "
@@ -106,7 +106,7 @@ _IS_REQUIRED = re.compile(
 _REFUSES = re.compile(
     r"(?:(?:is|are) (?:not |only )(?:yet |currently |yet currently )?(?:supported|available|"
     r"applicable|valid|implemented|allowed)\b|"
-    r"(?:does|do) not (?:yet |currently )?support\b|(?:currently )?(?:only|exclusively) supports?\b|"
+    r"(?:is|are) supported only\b|(?:does|do) not (?:yet |currently )?support\b|(?:currently )?(?:only|exclusively) supports?\b|"
     r"\bsupports? only\b|(?:is|are) (?:not (?:currently |yet )?|in)compatible with\b|(?:is|are) mutually exclusive|"
     r"cannot (?:both )?be (?:used|enabled|combined|set|paired|together)\b|cannot both\b|"
     r"\bonly (?:works?|one)\b|can only be\b|should only be set when\b|\bnot yet supported\b|"
@@ -121,20 +121,30 @@ _MUST = re.compile(
 )
 _VALUE = re.compile(r"([a-z]{2,40}(?:_[a-z\d]{1,40}){1,6})=['\"]?([\w./-]{1,60})")
 """A setting and its value, with which a refusal begins."""
+_QUOTED_NAME = re.compile(r"[`']([a-z]{2,40}(?:_[a-z\d]{1,40}){1,6})[`']")
 _INSTALL = re.compile(
     r"\bpip3? install\b|\b(?:re)?install(?:ed|ing)?\b|\bupgrad(?:e|ing)\b|\bdowngrade\b",
     re.IGNORECASE,
 )
+_DEVICE = re.compile(
+    r"[Cc]ompute capability|\b[Ss][Mm]_?\d{2,3}\b|\bgfx\d{3,4}|\bcapability \d|device capability|"
+    r"(?:current|this|your) (?:device|GPU|platform|architecture)\b|\b(?:Hopper|Blackwell|Ampere|Turing|Volta)\b"
+)
+"""What a text names of a device."""
+_QUANTISED = re.compile(
+    r"(?i)\b(?:(?:nv|mx)?fp[48]|mx(?:fp)?\d|int[48]|w\d{1,2}a\d{1,2}|quantiz\w{1,6})\b"
+)
 CONFIGURING = ("configure", "import")
 """Stages in which an engine does nothing but read its settings."""
-_OWN_CHOICE = Way(
+OWN_CHOICE = Way(
     "no choice of your own of a backend or kernel (--attention-backend, --moe-backend, "
     "--linear-backend, VLLM_ATTENTION_BACKEND, VLLM_USE_...), where one is set",
     "the engine picks one that fits, where there is one",
 )
-_OTHER_RELEASE = Way(
-    "another release of vLLM: a newer one, or the one that last started this model",
-    "another image",
+OTHER_RELEASE = Way(
+    "another release of vLLM or its plugin: a newer one, or the one that last started this "
+    "model",
+    "another image; an error of a release is in its list of issues",
 )
 
 
@@ -256,13 +266,15 @@ def statement(
     way = remedy_way(message, config)
     if way is not None:
         return _with_remedy(way, message)
-    if not _BY_ENGINE.search(message):
+    if not _BY_ENGINE.search(message) and not named_options(text):
         return None
+    match = _REQUIRES.search(text) or _IS_REQUIRED.search(text)
+    if (refused or match) and not is_configuring and _DEVICE.search(text):
+        return _of_the_device(text, refused, match, config)
     if refused is not None:
         return _refusal(
             text, _of_refusal(text, refused, config), config, is_configuring
         )
-    match = _REQUIRES.search(text) or _IS_REQUIRED.search(text)
     if match is not None and (is_configuring or not message.startswith("RuntimeError")):
         return _requirement(match, text, config, is_configuring)
     return None
@@ -308,6 +320,9 @@ def _of_refusal(
             own.append(Way(f"no {name}", "what it does"))
         elif "=" in name:
             own.append(Way(f"{name.partition('=')[0]} unset", "what it does"))
+    names = _QUOTED_NAME.findall(subject)
+    if len(names) > 1 and not is_only:
+        own.append(Way(f"one of {' and '.join(names[:3])} left out", "what it does"))
     value = _VALUE.match(text)
     if value is not None:
         own.append(Way(f"another {value[1]} than {value[2]}", "what it does"))
@@ -320,15 +335,44 @@ def _of_refusal(
     return own[:3] + more
 
 
+def _of_the_device(
+    text: str,
+    refused: re.Match[str] | None,
+    required: re.Match[str] | None,
+    config: Mapping[str, Value],
+) -> Statement:
+    """A kernel that does not run on the device, or for which the build has none."""
+    if refused is not None:
+        ways = _of_refusal(text, refused, config)
+    elif required is not None:
+        ways = _ways_of_features(required["subject"], config)
+    else:
+        ways = []
+    if _QUANTISED.search(text):
+        ways.append(
+            Way(
+                "another build of the model: 16 bits, or a quantisation of this device",
+                "another checkpoint; check its quality and size",
+            )
+        )
+    return Statement(
+        "device_unsupported",
+        "The device lacks what a kernel needs, or the build has none for it",
+        (*ways, OWN_CHOICE, OTHER_BUILD, OTHER_RELEASE),
+    )
+
+
 def _ways_of_features(text: str, config: Mapping[str, Value]) -> list[Way]:
     return [feature.way(config) for feature in named_features(text, config)][:4]
 
 
 def _refusal(
     text: str, ways: list[Way], config: Mapping[str, Value], is_configuring: bool
-) -> Statement:
-    """A combination, or something that a model, device or version does not have."""
-    own = [] if is_configuring or ways else [_OWN_CHOICE]
+) -> Statement | None:
+    """A combination, or something that a model, device or version does not have; None where
+    only code that no setting chooses is named."""
+    if not ways and not is_configuring:
+        return None
     rest = Way(
         "one of those that the message names left out, or what it needs as well"
         f"{present(text, config)}",
@@ -336,24 +380,27 @@ def _refusal(
     )
     return Statement(
         "setting_refused", "The engine refuses a combination of settings",
-        (*ways, rest, *own, *([] if is_configuring else [_OTHER_RELEASE])),
+        (*ways, rest, *([] if is_configuring else [OTHER_RELEASE])),
     )  # fmt: skip
 
 
 def _requirement(
     match: re.Match[str], text: str, config: Mapping[str, Value], is_configuring: bool
-) -> Statement:
-    """Something that has to be there, and what needs it left out."""
+) -> Statement | None:
+    """Something that has to be there, and what needs it left out; None where both are code
+    that no setting chooses."""
     needed = match["object"].partition(", got ")[0].partition(", but ")[0]
-    first = Way(
-        f"what the error requires: {quoted([needed])}{present(text, config)}", "none"
-    )
     ways = _ways_of_features(match["subject"], config)
     option = _OPTION.search(match["subject"])
     if option is not None:
         ways.append(Way(f"no {option[0]}", "what it does"))
-    own = [] if is_configuring else [_OWN_CHOICE, _OTHER_RELEASE]
+    is_named = ways or _OPTION.search(needed) or named_features(needed, config)
+    if not is_configuring and not is_named:
+        return None
     return Statement(
         "setting_refused", "The engine requires something that the run lacks",
-        (first, *ways, *own),
+        (
+            Way(f"what the error requires: {quoted([needed])}{present(text, config)}", "none"),
+            *ways, *([] if is_configuring else [OTHER_RELEASE]),
+        ),
     )  # fmt: skip
