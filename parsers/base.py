@@ -34,7 +34,7 @@ class Sample:
 
     line: str
     expected: Mapping[str, Any] | None = None
-    """Fields of the event; None for rules that make nothing."""
+    """Fields of the event beside those that the rule fixes; None where there are none."""
 
 
 @dataclass(frozen=True)
