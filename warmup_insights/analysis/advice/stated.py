@@ -352,6 +352,8 @@ def _of_the_device(
         ways = _of_refusal(text, refused, config)
     elif required is not None:
         ways = _ways_of_features(required["subject"], config)
+        needed = quoted([_ENDS.split(required["object"])[0].rstrip(".;")])
+        ways.append(Way(f"what the error requires: {needed}", "another device"))
     else:
         ways = []
     if _QUANTISED.search(text):
