@@ -65,6 +65,11 @@ def test_what_the_run_has_stands_beside_the_remedy():
     assert suggestion.endswith("the run has max_num_batched_tokens=512")
 
 
+def test_what_the_run_has_stands_beside_a_refused_value():
+    text = "ValueError: node_rank=4 must be less than the count."
+    assert ways(text, node_rank=4)[0].endswith("the run has node_rank=4")
+
+
 @pytest.mark.parametrize(
     "message",
     [
