@@ -65,6 +65,11 @@ def test_what_the_run_has_stands_beside_the_remedy():
     assert suggestion.endswith("the run has max_num_batched_tokens=512")
 
 
+def test_what_the_run_has_stands_beside_a_refused_value():
+    text = "ValueError: node_rank=4 must be less than the count."
+    assert ways(text, node_rank=4)[0].endswith("the run has node_rank=4")
+
+
 @pytest.mark.parametrize(
     "message",
     [
@@ -259,3 +264,21 @@ def test_a_feature_for_one_mode_only_has_both_ways():
 def test_a_text_of_any_length_is_read_in_bounded_time():
     for part in ("use --a or ", "if a, please ", "x requires ", "a_b=", "- Set A_B "):
         assert found("ValueError: " + part * 20_000).suggestion
+
+
+@pytest.mark.parametrize(
+    ("message", "wrong"),
+    [
+        ("ValueError: --some-spec-decode-metrics requires speculative decoding to be enabled.",
+         "no --speculative-config"),
+        ("ValueError: Fault tolerance requires external mode (--data-parallel-external-lb). "
+         "Internal mode is not supported.", "no --data-parallel-external-lb"),
+        ("ValueError: bfloat16 KV cache is not supported here. Re-run with --kv-cache-dtype "
+         "float16.", "no --kv-cache-dtype"),
+        ("ValueError: --data-parallel-some-lb requires --data-parallel-size > 1",
+         "--data-parallel-size 1"),
+    ],
+)  # fmt: skip
+def test_what_a_message_needs_is_not_left_out(message, wrong):
+    shown = ways(message, CONFIGURE)
+    assert not [way for way in shown if way.startswith(wrong)]

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from warmup_insights.analysis.advice import (
     known_devices,
@@ -22,6 +22,7 @@ from warmup_insights.analysis.advice.known_texts import KnownError
 from warmup_insights.analysis.advice.stated import (
     Statement,
     missing_remedy,
+    present,
     refused_value,
     statement,
 )
@@ -85,7 +86,9 @@ def statement_of(facts: RunFacts, found: Failed) -> Statement | None:
         return stated
     last = known_error(message, known_settings.LAST)
     if last is not None:
-        return Statement(last[0].rule, last[0].title, tuple(last[0].filled(last[1])))
+        first, *others = last[0].filled(last[1])
+        first = replace(first, suggestion=first.suggestion + present(message, config))
+        return Statement(last[0].rule, last[0].title, (first, *others))
     return refused_value(message, stage, config)
 
 

@@ -47,7 +47,7 @@ class Feature:
 
 FEATURES: tuple[Feature, ...] = (
     Feature(r"\bLoRA\b|\blora\b|enable[_-]lora", "enable_lora", "no --enable-lora",
-            "no adapters, unless they are merged into the weights"),
+            "an adapter has to be merged into the weights: one model for each"),
     Feature(r"[Pp]ipeline[ -]?[Pp]arallel|\bPP\b|\bpipeline_parallel_size\b",
             "pipeline_parallel_size", "--pipeline-parallel-size 1",
             "the devices by --tensor-parallel-size, or fewer of them"),

@@ -155,9 +155,6 @@ ROWS: tuple[KnownError, ...] = (
     ),
     *rows(
         "missing_tool",
-        (r"version is wrong\. Please install ([\w.-]{1,60}[<>=~!]{0,2}[\w.]{0,20}\w)",
-         "A package is of another version than is needed",
-         (Way("{1} in the environment of the engine", "a larger image"),)),
         (r"cannot find -l(\w{1,40})",
          "The linker does not find a library that kernels are built with",
          (Way("lib{1}.so in a directory of LIBRARY_PATH; libcuda.so comes with the driver as "
@@ -218,7 +215,7 @@ ROWS: tuple[KnownError, ...] = (
          "A file or program is not there",
          (Way("{1} in the image, or mounted there: a path is one inside the container",
               "none"),)),
-        (r"(\S{1,80}): (?:command )?not found|[Pp]lease install|is not installed|ROCM_HOME",
+        (r"(\S{1,80}): (?:command )?not found|is not installed|ROCM_HOME",
          "Something that the engine needs is missing",
          (Way("install what the message names, in the image or environment of the engine",
               "a larger image; its version must fit that of torch and the driver"),)),

@@ -24,7 +24,7 @@ _VERBS = (
     r"[Uu]pdate|[Ss]pecify|[Pp]rovide|[Pp]ass|[Aa]dd|[Ss]elect|[Cc]hoose|[Ss]witch|[Aa]djust|"
     r"[Ee]nsure|[Mm]ake sure|[Rr]un|[Ll]aunch|[Oo]mit|[Ll]eave|[Dd]rop|[Tt]urn (?:it )?o|[Aa]void|"
     r"[Bb]uild with|[Cc]hange|[Rr]eplace|[Dd]o not|[Dd]on't|[Ee]xplicitly set|"
-    r"[Cc]heck (?:that|if|whether|your|the) |[Vv]erify|[Ee]ither (?:set|use|install|enable|"
+    r"[Cc]heck (?:that|if|whether|your|the) |[Vv]erify|[Rr]e-?run with|[Ee]ither (?:set|use|install|enable|"
     r"disable|remove|increase|reduce|lower|decrease|pass))"
 )
 _GERUNDS = (
@@ -78,6 +78,7 @@ _OPTION = re.compile(
     r"(?:=[\w./-]{0,40}\w)?|\bHF_[A-Z_]{4,30}\b|"
     r"\bpip3? install(?: -U| --upgrade)? [\"']?[\w.<>=~!\[\]-]{2,60}"
 )
+_OPTION_NAME = re.compile(r"--[a-z][a-z\d-]{2,60}")
 _NAME = re.compile(r"(?<![\w.-])(?:--)?[a-z]{2,40}(?:[_-][a-z\d]{1,40}){1,8}(?![\w(-])")
 _KIND = re.compile(r"^(?:[\w.]{1,120}:\s+)")
 _QUOTING = re.compile(
@@ -245,7 +246,9 @@ def missing_remedy(
 
 
 def named_features(text: str, config: Mapping[str, Value]) -> list[Feature]:
-    """Features that a text names and the run may have: those it has first."""
+    """Features that a text names and the run may have: those it has first; names of options
+    are no words for features."""
+    text = _OPTION_NAME.sub("", text)
     found = [
         feature
         for feature in FEATURES
@@ -269,6 +272,8 @@ def statement(
     if not _BY_ENGINE.search(message) and not named_options(text):
         return None
     match = _REQUIRES.search(text) or _IS_REQUIRED.search(text)
+    if refused and match and match.start("object") < refused.start():
+        refused = None
     if (refused or match) and not is_configuring and _DEVICE.search(text):
         return _of_the_device(text, refused, match, config)
     if refused is not None:
@@ -311,9 +316,10 @@ def _of_refusal(
 ) -> list[Way]:
     """What a refusal names, left out; behind `only` stands what has to be there."""
     is_only = "only" in refused[0].lower()
-    subject = text[: refused.start()] if is_only else text
+    sentence = next((s for s in _ENDS.split(text) if refused[0] in s), text)
+    subject = sentence.partition(refused[0])[0] if is_only else sentence
     own = []
-    if is_only and (needed := text[refused.end() :].strip(" .")):
+    if is_only and (needed := sentence.partition(refused[0])[2].strip(" .;")):
         own.append(Way(f"what the error requires: {quoted([needed])}", "none"))
     for name in named_options(subject):
         if name.startswith("--"):
@@ -346,6 +352,8 @@ def _of_the_device(
         ways = _of_refusal(text, refused, config)
     elif required is not None:
         ways = _ways_of_features(required["subject"], config)
+        needed = quoted([_ENDS.split(required["object"])[0].rstrip(".;")])
+        ways.append(Way(f"what the error requires: {needed}", "another device"))
     else:
         ways = []
     if _QUANTISED.search(text):
@@ -389,7 +397,8 @@ def _requirement(
 ) -> Statement | None:
     """Something that has to be there, and what needs it left out; None where both are code
     that no setting chooses."""
-    needed = match["object"].partition(", got ")[0].partition(", but ")[0]
+    needed = _ENDS.split(match["object"])[0].rstrip(";.")
+    needed = needed.partition(", got ")[0].partition(", but ")[0].partition("; got ")[0]
     ways = _ways_of_features(match["subject"], config)
     option = _OPTION.search(match["subject"])
     if option is not None:
