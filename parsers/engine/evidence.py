@@ -376,6 +376,8 @@ class RankTable:
         self._world_size = 0
         self._has_driver = False
         self._has_workers = False
+        self._hides_workers = False
+        """Ray prints one of equal lines of several workers."""
         self._has_engines = False
         """The server starts several, which share nothing."""
         self._is_in_engine = False
@@ -433,6 +435,7 @@ class RankTable:
     def add_process(self, record: Record) -> None:
         """Take notice of the process that printed a line."""
         is_worker = (record.file or "").rpartition(":")[0].endswith(_OF_A_WORKER)
+        self._hides_workers |= record.is_repeated
         if record.process is None:
             self._has_driver = self._has_driver or is_worker
             return
@@ -489,7 +492,10 @@ class RankTable:
         seen = max(max(stated, default=-1) + 1, workers, self._world_size)
         if not (self._world_size or self._sizes or _is_count(stated)):
             return 0
-        is_one_of_several = len(self._unnumbered) == 1 and not (stated or self._sizes)
+        is_open = len(self._unnumbered) == 1 or (
+            self._unnumbered and self._hides_workers
+        )
+        is_one_of_several = bool(is_open) and not (stated or self._sizes)
         if self._world_size or (seen > 1 and not is_one_of_several):
             return seen
         workers_seen = [name for name, _ in self._processes if name.startswith(WORKERS)]

@@ -200,6 +200,13 @@ def test_the_ranks_of_a_part_of_a_log_are_a_guess():
         "(EngineCore pid=2) INFO 06-03 07:09:20 [core.py:96] Initializing a V1 LLM engine "
         "(v0.25.1) with config: model='a/b', tensor_parallel_size=2\n"
     )
+    ray = weights("RayWorkerWrapper pid=1") + weights("RayWorkerWrapper pid=2")
+    others = (
+        "(RayWorkerWrapper pid=2) INFO 06-03 07:09:25 [pynccl.py:70] vLLM is using "
+        "nccl==2.26.2 [repeated 7x across cluster]\n"
+    )
+    assert facts(ray) == (2, True)
+    assert facts(ray + others) == (None, False)  # Ray prints one of equal lines
     assert facts(BAR) == (1, True)
     assert facts(several) == (2, True)
     assert facts(stated + several) == (2, False)

@@ -134,7 +134,7 @@ class RunFold:
         without these, and when the first of several has."""
         stated = self._identity.num_ranks
         seen = len({rank or 0 for rank in self._ranks})
-        if stated or (stated == 0 and seen < 2):
+        if stated is not None:
             return stated or None
         return seen or (1 if self._identity.engine is not None else None)
 
