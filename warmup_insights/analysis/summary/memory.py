@@ -422,7 +422,9 @@ def _cache_parts(memory: MemoryFacts, is_overridden: bool) -> Iterator[MemoryPar
     setting gives. Nothing where a setting gives them and no line states their size, as
     on CUDA.
     """
-    budget, taken = memory.kv_cache_bytes, memory.kv_cache_allocated_bytes or None
+    budget, taken = memory.kv_cache_bytes, memory.kv_cache_allocated_bytes
+    if taken == 0 and memory.num_kv_blocks:
+        taken = None  # blocks take memory: it was not measured
     if is_overridden and taken is None:
         return
     left = None
