@@ -54,6 +54,8 @@ _CACHE = {
     "num_padding_blocks": "num_padding_blocks",
 }
 _STAGES = {"profile_run": "profile_bytes", "kv_cache": "kv_cache_allocated_bytes"}
+SAME = 0.02
+"""Share by which the weights of two ranks of a model differ at most."""
 _AFTER_WEIGHTS = ("quantization", "drafter_weights")
 _PER_WORKER = ("kv_cache_tokens", "max_concurrency")
 _TOGETHER_S = 5.0
@@ -71,7 +73,7 @@ class Memory:
         self._by_rank: dict[int, Facts] = {}
         self._lines: dict[int, dict[str, int]] = {}
         self._readings: dict[int, list[MemoryReading]] = {}
-        self._loaded: dict[int, dict[tuple[str | float | None, ...], int]] = {}
+        self._loaded: dict[int, list[tuple[str, int]]] = {}
         self._printed: dict[tuple[int, str], float | None] = {}
         """When each of `_PER_WORKER` was printed last."""
 
@@ -138,10 +140,16 @@ class Memory:
         if delta is None:
             return
         if event.stage == "weights" or self._adds_weights(rank, event.stage):
-            # A draft model counts as well, a line that is printed once more does not.
-            loaded = self._loaded.setdefault(rank, {})
-            loaded[event.stage, event.time, event.duration_s, delta] = delta
-            self._put(event, "weights_bytes", sum(loaded.values()))
+            # A draft model counts as well; a line that is printed once more does not, nor
+            # does that of another rank of which no name is known.
+            loaded = self._loaded.setdefault(rank, [])
+            if any(
+                stage == event.stage and abs(delta - size) <= SAME * abs(size)
+                for stage, size in loaded
+            ):
+                return
+            loaded.append((event.stage, delta))
+            self._put(event, "weights_bytes", sum(size for _, size in loaded))
         elif event.stage == "preload_weights" and rank not in self._loaded:
             self._put(event, "weights_bytes", delta)
         elif event.stage in _STAGES:
