@@ -397,6 +397,22 @@ def test_a_line_that_is_printed_again_is_no_second_model():
     assert memory["weights_bytes"] == 110
 
 
+def test_ranks_that_no_name_keeps_apart_load_one_model():
+    ranks = [
+        MemoryMeasured(
+            stage="weights", delta_bytes=size, duration_s=took, time=9.0 + took
+        )
+        for size, took in (
+            (1000, 38.2),
+            (1004, 39.1),
+            (1000, 40.0),
+            (100, 2.0),
+            (100, 2.5),
+        )
+    ]
+    assert summary_of([RunStarted(), *ranks])["memory"]["weights_bytes"] == 1100
+
+
 def test_rows_take_time_in_proportion_to_buckets(monkeypatch):
     """What is looked up once for a phase is not looked up for each of its buckets."""
     calls = []

@@ -261,6 +261,16 @@ def test_blocks_under_another_reserve_follow_from_those_of_the_run(
     assert low <= plan.num_blocks <= high
 
 
+def test_a_model_without_a_kv_cache_takes_nothing_of_its_budget():
+    """An encoder: vllm-gaudi divides the memory as for others, and allocates nothing."""
+    text = OVERRIDDEN.replace(OVERRIDING, "").replace("8 MiB reserved", "0 B reserved")
+    lines = [line for line in text.splitlines() if "Usable num_blocks" not in line]
+    found = folded(events("\n".join(lines).format(taken="0 B") + "\n")).summary
+    sizes = {part.name: part.bytes for part in found.memory.parts}
+    assert sizes["unused"] == gib(80.99)
+    assert "kv_cache" not in sizes
+
+
 @pytest.mark.parametrize(
     ("ids", "dummy", "tokens"),
     [

@@ -54,6 +54,8 @@ _CACHE = {
     "num_padding_blocks": "num_padding_blocks",
 }
 _STAGES = {"profile_run": "profile_bytes", "kv_cache": "kv_cache_allocated_bytes"}
+SAME = 0.02
+"""Share by which the weights of two ranks of a model differ at most."""
 _AFTER_WEIGHTS = ("quantization", "drafter_weights")
 _PER_WORKER = ("kv_cache_tokens", "max_concurrency")
 _TOGETHER_S = 5.0
@@ -71,7 +73,7 @@ class Memory:
         self._by_rank: dict[int, Facts] = {}
         self._lines: dict[int, dict[str, int]] = {}
         self._readings: dict[int, list[MemoryReading]] = {}
-        self._loaded: dict[int, dict[tuple[str | float | None, ...], int]] = {}
+        self._loaded: dict[int, list[tuple[str, int]]] = {}
         self._printed: dict[tuple[int, str], float | None] = {}
         """When each of `_PER_WORKER` was printed last."""
 
@@ -138,10 +140,16 @@ class Memory:
         if delta is None:
             return
         if event.stage == "weights" or self._adds_weights(rank, event.stage):
-            # A draft model counts as well, a line that is printed once more does not.
-            loaded = self._loaded.setdefault(rank, {})
-            loaded[event.stage, event.time, event.duration_s, delta] = delta
-            self._put(event, "weights_bytes", sum(loaded.values()))
+            # A draft model counts as well; a line that is printed once more does not, nor
+            # does that of another rank of which no name is known.
+            loaded = self._loaded.setdefault(rank, [])
+            if any(
+                stage == event.stage and abs(delta - size) <= SAME * abs(size)
+                for stage, size in loaded
+            ):
+                return
+            loaded.append((event.stage, delta))
+            self._put(event, "weights_bytes", sum(size for _, size in loaded))
         elif event.stage == "preload_weights" and rank not in self._loaded:
             self._put(event, "weights_bytes", delta)
         elif event.stage in _STAGES:
@@ -422,7 +430,9 @@ def _cache_parts(memory: MemoryFacts, is_overridden: bool) -> Iterator[MemoryPar
     setting gives. Nothing where a setting gives them and no line states their size, as
     on CUDA.
     """
-    budget, taken = memory.kv_cache_bytes, memory.kv_cache_allocated_bytes or None
+    budget, taken = memory.kv_cache_bytes, memory.kv_cache_allocated_bytes
+    if taken == 0 and memory.num_kv_blocks:
+        taken = None  # blocks take memory: it was not measured
     if is_overridden and taken is None:
         return
     left = None
