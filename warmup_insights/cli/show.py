@@ -268,8 +268,7 @@ def _graphs(summary: RunSummary) -> TextTable:
     rows, graphs = [], summary.graphs
     if graphs is not None:
         known = graphs.estimated_bytes is not None
-        size = text_of(summary, "graph_estimated_bytes")
-        estimated = f"{size} estimated" if known else ""
+        estimated = f"{text_of(summary, 'graph_estimated_bytes')} estimated" * known
         measured = (graphs.captured, graphs.duration_s, graphs.memory_bytes)
         if any(value is not None for value in measured):
             rows.append(
