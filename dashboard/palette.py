@@ -90,7 +90,7 @@ PART_MEANINGS: dict[str, str] = {
 """Part of the memory budget (`summary.memory.parts`) to meaning, as bars stack them."""
 
 STATES: dict[str, str] = {
-    "generated": "declared only",
+    "generated": "only generated",
     "warmed": "warmed",
     "captured": "captured",
     "skipped": "capture skipped",

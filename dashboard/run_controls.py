@@ -39,10 +39,15 @@ def choose_several(most: int) -> list[str]:
     requested = requested_runs()
     known = names(tuple(requested))
     chosen = st.multiselect(
-        "Runs", list(known), default=requested, max_selections=most,
+        "Runs", list(known), default=requested[:most], max_selections=most,
         format_func=known.__getitem__, label_visibility="collapsed",
         placeholder=f"Choose two to {most} runs; the first is the baseline",
     )  # fmt: skip
+    if len(requested) > most:
+        st.warning(
+            f"{len(requested)} runs are named; the first {most} are compared. `warmup-insights "
+            "compare` has no such limit."
+        )
     if chosen != requested:
         st.query_params["run"] = chosen
     return list(chosen)

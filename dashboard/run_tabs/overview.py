@@ -20,6 +20,7 @@ from dashboard.widgets import View
 from warmup_insights.analysis.oddities import lacks, oddities
 from warmup_insights.analysis.sentences import (
     contradiction_sentence,
+    not_a_start,
     serving_sentences,
 )
 from warmup_insights.model.summary import RunSummary
@@ -35,6 +36,12 @@ def show(view: View) -> None:
             "**Contradictory evidence.** Figures from it are marked, and no advice, "
             f"plan or check is built on them.\n\n{lines}",
             icon=":material/rule:",
+        )
+    if not_a_start(summary):
+        widgets.empty(
+            "No start-up in this file",
+            "It is kept for what else it holds. Add the log of a start, from its first line:",
+            "warmup-insights ingest server.log",
         )
     if summary.failure is None:
         advice.first(view)

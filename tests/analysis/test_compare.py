@@ -406,6 +406,17 @@ def test_times_of_a_cold_and_a_warm_start_are_shown_and_not_judged():
     assert verdicts(compare([warm, again]), "warmup_s") == ["same"]
 
 
+def test_what_is_not_judged_of_some_runs_names_them():
+    first, same = summary_of(start_up()), summary_of(start_up(), "bbb")
+    others = [
+        summary_of(start_up(model="o/other"), run_id) for run_id in ("ccc", "ddd")
+    ]
+    note = "No figure is judged better or worse: the models differ (m, other)."
+    assert compare([first, others[0]]).notes == (note,)
+    assert compare([first, *others]).notes == (note,)
+    assert compare([first, same, *others]).notes == (f"ccc, ddd: {note}",)
+
+
 @pytest.mark.parametrize("how", ["failed", "stopped"])
 def test_a_start_that_did_not_end_was_not_quicker(how):
     whole, broken = (

@@ -6,6 +6,7 @@ import pytest
 from streamlit.testing.v1 import AppTest
 
 from dashboard.run_tabs import TABS
+from dashboard.widgets import MOST_COMPARED
 from tests.dashboard.conftest import APP, ROOT
 from tests.storage.builders import add_run
 from warmup_insights.analysis.pareto import GOALS
@@ -298,3 +299,25 @@ def test_a_cache_without_room_failed_while_it_was_allocated(monkeypatch, tmp_pat
         (run_id,) = ingest_path(store, log).run_ids
     app = open_page(monkeypatch, path, "run", run=run_id)
     assert "Stage **allocating the KV cache**" in texts(app)
+
+
+def test_more_runs_than_are_compared_are_cut_with_a_word(monkeypatch, tmp_path):
+    """An address can name as many as somebody writes into it."""
+    path = tmp_path / "many.db"
+    with EventStore(str(path)) as store:
+        ids = [f"run{number}" for number in range(MOST_COMPARED + 3)]
+        for run_id in ids:
+            add_run(store, run_id, started_at=100.0)
+    app = open_page(monkeypatch, path, "compare", run=ids)
+    assert not app.exception
+    assert app.multiselect[0].value == ids[:MOST_COMPARED]
+    assert f"the first {MOST_COMPARED} are compared" in app.warning[0].value
+
+
+def test_a_file_without_a_start_up_names_the_next_step(monkeypatch, tmp_path):
+    path = tmp_path / "none.db"
+    with EventStore(str(path)) as store:
+        add_run(store, "run0", source_kind="log", source_name="a.txt")
+    app = open_page(monkeypatch, path, "run", run="run0")
+    assert "No start-up in this file" in texts(app)
+    assert "warmup-insights ingest server.log" in texts(app)

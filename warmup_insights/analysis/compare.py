@@ -524,7 +524,7 @@ def compare(
     figures = [_row(f, summaries, fits) for f in all_figures(summaries)]
     return Comparison(
         runs=tuple(_head(summary) for summary in summaries),
-        notes=tuple(dict.fromkeys(note for fit in fits for note in fit.notes)),
+        notes=tuple(_notes(summaries, fits)),
         settings=settings,
         partly_stated=partly,
         figures=tuple(row for row in figures if set(row.values) != {None}),
@@ -541,6 +541,18 @@ def compare(
         gaps=match_gaps(summaries),
         reasons=tuple(_reasons(summaries, fits)),
     )
+
+
+def _notes(
+    summaries: Sequence[RunSummary], fits: Sequence[Comparability]
+) -> Iterator[str]:
+    """What is not judged, once each; with the names of the runs where it is not all."""
+    named: dict[str, list[str]] = {}
+    for other, fit in zip(summaries[1:], fits, strict=True):
+        for note in fit.notes:
+            named.setdefault(note, []).append(_head(other).title)
+    for note, titles in named.items():
+        yield note if len(titles) == len(fits) else f"{', '.join(titles)}: {note}"
 
 
 def _reasons(

@@ -240,7 +240,7 @@ _COLUMNS = {
     "generated": "generated", "omitted": "omitted", "warmed": "warmed",
     "captured": "captured", "capture_percent": "share",
     "graph_budget_bytes": "graph budget", "graph_used_bytes": "graph memory",
-    "missed": "missed", "steps_s": "steps", "gc_s": "collector", "compiled": "compiled",
+    "missed": "missed", "steps_s": "steps", "gc_s": "GC", "compiled": "compiled",
     "reused": "compiled nothing",
 }  # fmt: skip
 _ONLY_IF_KNOWN = ("steps_s", "gc_s", "compiled", "reused")
@@ -268,8 +268,7 @@ def _graphs(summary: RunSummary) -> TextTable:
     rows, graphs = [], summary.graphs
     if graphs is not None:
         known = graphs.estimated_bytes is not None
-        size = text_of(summary, "graph_estimated_bytes")
-        estimated = f"{size} estimated" if known else ""
+        estimated = f"{text_of(summary, 'graph_estimated_bytes')} estimated" * known
         measured = (graphs.captured, graphs.duration_s, graphs.memory_bytes)
         if any(value is not None for value in measured):
             rows.append(
@@ -372,7 +371,7 @@ def _benchmarks(summary: RunSummary) -> TextTable:
 def buckets_table(rows: Sequence[BucketRow]) -> TextTable:
     """Every bucket and what became of it."""
     header = (
-        "phase", "bucket", "state", "time", "memory", "missed", "collector", "compiled",
+        "phase", "bucket", "state", "time", "memory", "missed", "GC", "compiled",
     )  # fmt: skip
     cells = [
         (
