@@ -96,6 +96,9 @@ _HEARTBEATS = (
 wait_for_engine_startup`, `v1/executor/ray_utils.py`, `engine/multiprocessing/client.py`,
 `distributed/device_communicators/shm_broadcast.py`). `Waiting for init message from
 front-end.` is none: it is the first line of an engine's process."""
+_COORDINATOR = "Started DP Coordinator process"
+"""It is started, and waited for, right before the data parallel engines (vLLM
+`v1/engine/utils.py launch_core_engines`)."""
 STARTUP_LINES = 50_000
 """After so many lines without a ready server only candidate lines are read."""
 NEAR_LINES = 5
@@ -426,9 +429,7 @@ class OpenRun:
             self.waited = (time, line, text)
             return ()
         front = self._front
-        spawned = (
-            () if front is None else self._spawned(front, time, line, record.process)
-        )
+        spawned = () if front is None else self._spawned(front, time, line, record)
         gap = self._gap_until(time, line, text)
         if self.last_time is None or time >= self.last_time:
             self.last_time, self.last_line, self.last_text = time, line, text
@@ -436,13 +437,15 @@ class OpenRun:
         return spawned if gap is None else (*spawned, gap)
 
     def _spawned(
-        self, front: _Front, time: float, line: int, process: str | None
+        self, front: _Front, time: float, line: int, record: Record
     ) -> tuple[PhaseMarked, ...]:
         """The start of the engine's process, behind the last line of the one that had all
         settings, now that another one prints (vLLM `v1/engine/utils.py
         CoreEngineProcManager`: it is spawned and imports vLLM anew)."""
+        process = record.process
         configured_by, last, number = front
-        if process == configured_by:
+        is_launch = last is not None and record.message.startswith(_COORDINATOR)
+        if process == configured_by and not is_launch:
             self._front = (process, time, line)
             return ()
         self._front = None

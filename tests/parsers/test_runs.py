@@ -328,6 +328,13 @@ CORE = "INFO 07-16 10:00:45 [core.py:112] Initializing a V1 LLM engine (v0.22.0)
             f"(EngineCore pid=22) {CORE}",
             {"configure": 21.0, "start_engine": 24.0},
         ),
+        # The coordinator of several is waited for, and then they start.
+        (
+            f"{CONFIGURING}(APIServer pid=9) INFO 07-16 10:00:35 [utils.py:1245] Started DP "
+            "Coordinator process (PID: 17)\n(APIServer pid=9) INFO 07-16 10:00:36 [utils.py:261] "
+            f"Started 2 API server processes\n(EngineCore_DP0 pid=22) {CORE}",
+            {"configure": 21.0, "start_engine": 24.0},
+        ),
         # In the same process nothing shows where the one ended and the other began.
         (f"{CONFIGURING}(APIServer pid=9) {CORE}", {"configure": 45.0}),
         # The spawned process has no name while it imports vLLM.

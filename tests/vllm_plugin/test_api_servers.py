@@ -7,7 +7,9 @@ The classes here make the calls of vLLM 0.32 in their order (`cli/serve.py`,
 
 from __future__ import annotations
 
+import multiprocessing
 import sys
+import time
 from types import SimpleNamespace
 
 import pytest
@@ -162,7 +164,14 @@ def end_with(monkeypatch):
 @pytest.mark.parametrize("is_up", [False, True], ids=["before", "behind its engine"])
 def test_an_error_that_ends_a_server_before_it_is_ready_is_its_failure(end_with, is_up):
     session, events = session_with_list()
-    session.state.is_server_next = is_up
+
+    class AsyncLLM:
+        def __init__(self, vllm_config):
+            pass
+
+    watch_class(session, AsyncLLM, __init__=engine_core.server_engine)
+    if is_up:
+        AsyncLLM(config_of())
     assert end_with(session, ValueError("no tokenizer"))
     [failure] = of_kind(events, "failure")
     assert failure.message == "ValueError: no tokenizer"
@@ -182,3 +191,32 @@ def test_an_error_is_shown_where_it_cannot_be_recorded(end_with, monkeypatch):
     session, _ = session_with_list()
     monkeypatch.setattr(session, "note_failure", None)
     assert end_with(session, ValueError("no tokenizer"))
+
+
+@pytest.mark.parametrize("is_newer", [False, True])
+def test_a_core_that_was_killed_is_found_where_a_version_has_it(is_newer):
+    process = multiprocessing.get_context("spawn").Process(
+        target=time.sleep, args=(60,)
+    )
+    process.start()
+    process.kill()
+    session, events = session_with_list()
+    manager = SimpleNamespace(processes=[process])
+
+    def wait_for_engine_startup(proc_manager=None):
+        raise RuntimeError("Engine core initialization failed")
+
+    def wait_for_engine_startup_of_newer(launch=None):
+        raise RuntimeError("Engine core initialization failed")
+
+    calls = SimpleNamespace(
+        wait_for_engine_startup=wait_for_engine_startup_of_newer
+        if is_newer
+        else wait_for_engine_startup
+    )
+    watch_class(session, calls, wait_for_engine_startup=engine_core.start_cores)
+    given = SimpleNamespace(engine_manager=manager) if is_newer else manager
+    with pytest.raises(RuntimeError, match="Engine core"):
+        calls.wait_for_engine_startup(given)
+    [failure] = of_kind(events, "failure")
+    assert failure.failure == "killed"

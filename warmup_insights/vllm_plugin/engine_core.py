@@ -111,6 +111,7 @@ def server_engine(session: Session, call: Call) -> Watch:
     _begin(session, call)
     outcome = yield
     session.note_failure(outcome)
+    session.state.is_server_next = outcome.error is None
 
 
 def _begin(session: Session, call: Call) -> None:
@@ -217,7 +218,11 @@ def start_cores(session: Session, call: Call) -> Watch:
     """
     outcome = yield
     if outcome.error is not None:
-        processes = getattr(call.arg("proc_manager"), "processes", ())
+        launch = call.arg("launch")  # has the manager in newer versions
+        manager = call.arg(
+            "proc_manager", default=getattr(launch, "engine_manager", None)
+        )
+        processes = getattr(manager, "processes", ())
         session.note_failure(outcome, is_killed=was_killed(processes))
 
 
