@@ -99,7 +99,7 @@ _BY_ENGINE = re.compile(
 )
 _REQUIRES = re.compile(
     r"^(?P<subject>.{2,160}?) (?:currently |only |also )?(?<!not )(?:requires?|needs) "
-    r"(?P<object>.{2,300}?)\.?$"
+    r"(?P<object>.{2,300})"
 )
 _IS_REQUIRED = re.compile(
     r"^(?P<object>.{2,120}?) (?:package |library )?(?P<subject>(?:is|are) required\b)(?! because| by)"
