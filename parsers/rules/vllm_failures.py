@@ -624,7 +624,8 @@ FAILURE_RULES: tuple[LineRule, ...] = (
         # ROCm's runtimes end the process: `runtime.cpp VMFaultHandler` and
         # `HwExceptionHandler`, clr `rocdevice.cpp callbackQueue`.
         r"(?:Memory access fault|HW Exception) by GPU node-\d{1,6} \(Agent handle: .{1,200}|"
-        r"(?::0:\S{1,80} {0,30}:\d{1,6} ?: {0,3}\d{1,20}d? us: .{0,20}?)?Queue \S{1,18} "
+        r"(?::0:\S{1,80} {0,30}:\d{1,6} ?: {0,3}\d{1,20}d? us: {0,3}"
+        r"(?:\[pid:[^\]]{1,40}\] )?(?:Callback: )?)?Queue \S{1,18} "
         r"[Aa]borting with error : HSA_STATUS_ERROR.{0,200}",
         build=_failure(None),
         levels=(NO_LEVEL,),
