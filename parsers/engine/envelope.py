@@ -17,7 +17,7 @@ from zlib import crc32
 import msgspec
 from msgspec.structs import replace
 
-from parsers.engine.fronts import Fronts
+from parsers.engine.fronts import Fronts, Writer
 from parsers.engine.stamps import Outer, full_stamp, outer_stamp
 
 LEVELS = "DEBUG|INFO|WARNING|ERROR|CRITICAL"
@@ -95,8 +95,11 @@ _REPEATED = re.compile(
 _UVICORN = re.compile(r"(?P<level>INFO|WARNING|ERROR|CRITICAL):     ")
 _COMPOSE = re.compile(rf"(?!(?:{LEVELS})\b)(?P<source>[\w.@-]{{1,120}})\s{{1,40}}\| ?")
 _POD = re.compile(r"\[pod/(?P<source>[\w./-]{1,200})\] ?")
-# The number is that of the process that wrote the line: a unit has several.
-_UNIT = r"[\w.-]{1,80} (?P<source>[\w.@/:+-]{1,80})\[\d{1,9}\]: "
+_UNIT = (
+    r"[\w.-]{1,80} (?P<source>[\w.@/:+-]{1,80})\[(?P<writer>\d{1,9})\]: "
+    r"(?=(?P<named>(?:\([^()]{1,120}\) ?){0,4}))"
+)
+_PID = re.compile(r"\bpid=(\d{1,9})\b")
 _JOURNAL = re.compile(rf"\S{{2,14}} {{1,3}}\d{{1,2}} \d\d:\d\d:\d\d {_UNIT}")
 _JOURNAL_ISO = re.compile(_UNIT)
 _CRI = re.compile(r"(?:stdout|stderr) (?P<tag>[FP]) ?")
@@ -134,6 +137,8 @@ class Record(msgspec.Struct, gc=False):
     """Timestamp of the log shipper."""
     source: str | None = None
     """Container, pod or unit that a log shipper names in front of the line."""
+    writer: Writer | None = None
+    """The process that wrote a line of a unit, as journald states it."""
     is_repeated: bool = False
     """True when Ray marks that it was printed by other processes too."""
     is_json: bool = False
@@ -261,7 +266,7 @@ def _peel_one(rest: str, base: Record) -> str | None:
     for pattern in (_JOURNAL, _COMPOSE, _POD):
         match = pattern.match(rest)
         if match is not None:
-            base.source = match["source"]
+            _set_source(base, match)
             return rest[match.end() :]
     match = _COMMENT.match(rest)
     if match is not None:
@@ -302,9 +307,17 @@ def _after_outer(rest: str, base: Record) -> str:
     for pattern in (_JOURNAL_ISO, _TORCHSERVE):
         match = pattern.match(rest)
         if match is not None:
-            base.source = match["source"]
+            _set_source(base, match)
             return rest[match.end() :]
     return rest[2:] if rest.startswith("| ") else rest
+
+
+def _set_source(base: Record, match: re.Match[str]) -> None:
+    """Take what a log shipper states of where a line comes from."""
+    base.source, stated = match["source"], match.groupdict()
+    if stated.get("writer") is not None:
+        pids = _PID.findall(stated["named"])
+        base.writer = Writer(int(stated["writer"]), [int(pid) for pid in pids])
 
 
 _PARTS = ("name", "rank", "pid", "host")

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter
+from typing import NamedTuple
 
 ENOUGH = 3
 """Records behind a front of one shape."""
@@ -64,6 +65,47 @@ class Fronts:
             if match is not None:
                 return text[match.end() :]
         return None
+
+
+class Writer(NamedTuple):
+    """The number that journald has for the process that wrote a line, and those of the
+    processes that the line itself names."""
+
+    pid: int
+    named: list[int]
+
+
+class Units:
+    """Which lines of one name in a journal are of one program.
+
+    Each process that a unit starts writes under its own number, and vLLM names it in its
+    lines. What a unit runs in a container has one number, that of the program which starts
+    it, and lines that name others: two such programs under one name differ in it.
+    """
+
+    def __init__(self) -> None:
+        self._first: dict[str, int] = {}
+        self._own: set[str] = set()
+        """Names whose processes write their lines themselves."""
+        self._passed: set[tuple[str, int]] = set()
+        """Programs that pass on the lines of others."""
+
+    def source_of(self, name: str, writer: Writer) -> str:
+        """The name, with the number of its process where that is a program of its own."""
+        pid, named = writer
+        if len(self._first) < MAX_SHAPES:
+            self._first.setdefault(name, pid)
+        if pid in named and len(self._own) < MAX_SHAPES:
+            self._own.add(name)
+        elif named and len(self._passed) < MAX_SHAPES:
+            self._passed.add((name, pid))
+        first = self._first.get(name)
+        if pid == first or name in self._own or first is None:
+            return name
+        is_passed = (name, pid) in self._passed
+        if is_passed or (not named and (name, first) in self._passed):
+            return f"{name}[{pid}]"
+        return name
 
 
 def _as_pattern(part: re.Match[str]) -> str:

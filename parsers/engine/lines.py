@@ -22,7 +22,7 @@ from parsers.engine.evidence import (
     imports_late,
     seen_file,
 )
-from parsers.engine.fronts import Fronts
+from parsers.engine.fronts import Fronts, Units
 from parsers.engine.runs import OpenRun, Source, begins_inside
 from parsers.engine.serving import LinesLike, lines_like
 from parsers.engine.signals import (
@@ -101,7 +101,7 @@ class LineParser:
         self._statistics = [text.encode() for text in dispatcher.statistics]
         self._clock = clock or Clock()
         self._timezone = timezone
-        self._fronts = Fronts()
+        self._fronts, self._units = Fronts(), Units()
         self._copies = Copies()
         self._sources: dict[str | None, Source] = {}
         self._source: str | None = None
@@ -168,6 +168,8 @@ class LineParser:
         records = (peel_redrawn if "\r" in line else peel)(line, self._fronts)
         self._text = line if len(records) == 1 else ""
         for record in records:
+            if record.source is not None and record.writer is not None:
+                record.source = self._units.source_of(record.source, record.writer)
             if record.source != self._source and not self._is_of_last(record):
                 self._read_from(record.source)
             if self._joiner.passes(record):

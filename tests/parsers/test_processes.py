@@ -265,6 +265,19 @@ def test_a_unit_has_one_start_of_several_processes(time):
     assert made["memory"]["kv_cache_tokens"] == 215401
 
 
+def test_two_programs_that_pass_on_lines_are_two_sources():
+    """As of two units that run containers: the line names a process of the container."""
+    line = (
+        "Mar 02 09:00:0{} host docker[{}]: (EngineCore pid=7) INFO 03-02 09:00:0{} {}\n"
+    )
+    size = "[kv_cache_utils.py:1733] GPU KV cache size: {} tokens"
+    text = line.format(1, 815, 1, size.format("1,024"))
+    text += line.format(2, 902, 2, size.format("2,048"))
+    text += "Mar 02 09:00:03 host docker[815]: of no process\n"
+    found = [summary["memory"]["kv_cache_tokens"] for summary in figures(text)]
+    assert found == [1024, 2048]
+
+
 PLATFORM = "DEBUG 04-30 17:{} [platforms/__init__.py:225] Automatically detected platform cuda."
 
 
