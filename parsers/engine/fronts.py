@@ -80,7 +80,7 @@ class Units:
 
     Each process that a unit starts writes under its own number, and vLLM names it in its
     lines. What a unit runs in a container has one number, that of the program which starts
-    it, and lines that name others: two such programs under one name are told apart by it.
+    it, and lines that name others: two such programs under one name differ in it.
     """
 
     def __init__(self) -> None:
