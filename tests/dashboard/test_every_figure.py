@@ -120,7 +120,9 @@ def overview(app: AppTest, summary: RunSummary) -> None:
     assert warned == bool(summary.contradictions)
     drawn = drawn_texts(app)
     memory = summary.memory_or_none
-    names = ["total_bytes", *(["kv_cache_bytes"] if memory.kv_cache_bytes else [])]
+    is_less = any(part.name == "unused" for part in memory.parts)
+    cache = "kv_cache_allocated_bytes" if is_less else "kv_cache_bytes"
+    names = ["total_bytes", *([cache] if memory.kv_cache_bytes else [])]
     for name in names if memory.parts else []:
         assert text_of(summary, name) in drawn, name
     if summary.sampler is not None and summary.sampler.duration_s is not None:

@@ -153,7 +153,9 @@ def check_drawn(page: str, summary: RunSummary) -> None:
     written = {str(text) for texts in drawn for text in texts}
     memory = summary.memory_or_none
     names = [f"{phase}_graph_used_bytes" for phase in summary.buckets or {}]
-    names += ["kv_cache_bytes", "total_bytes"] if memory.parts else []
+    is_less = any(part.name == "unused" for part in memory.parts)
+    cache = "kv_cache_allocated_bytes" if is_less else "kv_cache_bytes"
+    names += [cache, "total_bytes"] if memory.parts else []
     for name in names:
         if BY_NAME[name].read(summary) is not None:
             assert text_of(summary, name) in written, name

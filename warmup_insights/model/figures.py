@@ -484,8 +484,11 @@ PART_FIGURES = {
 def part_text(summary: RunSummary, part: MemoryPart) -> str:
     """The size of a part of the memory budget, with the digits and the mark of its figure."""
     name = PART_FIGURES[part.name]
-    if part.name == "graphs" and summary.memory_or_none.graph_reserved_bytes is None:
+    memory = summary.memory_or_none
+    if part.name == "graphs" and memory.graph_reserved_bytes is None:
         name = "graph_estimated_bytes"
+    if part.name == "kv_cache" and part.bytes == memory.kv_cache_allocated_bytes:
+        name = "kv_cache_allocated_bytes"
     step = BY_NAME[name].step(summary) if name in _SUMS else 0.0
     return format_bytes(part.bytes, step) + contradiction_mark(summary, name)
 
