@@ -238,9 +238,6 @@ def _ranks_of_one(config: Mapping[str, Any], ranks: int | None) -> int | None:
     """How many ranks each data parallel engine of a server has; None where there is one
     engine, or a server for each."""
     count = config.get("data_parallel_size")
-    is_alone = (
-        not isinstance(count, int) or config.get("data_parallel_rank") is not None
-    )
-    if is_alone or count < 2 or not ranks or ranks % count:
+    if not isinstance(count, int) or count < 2 or not ranks or ranks % count:
         return None
-    return int(ranks // count)
+    return None if config.get("data_parallel_rank") is not None else ranks // count
