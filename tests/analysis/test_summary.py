@@ -15,6 +15,7 @@ from warmup_insights.model.events import (
     BucketRangesConfigured,
     BucketsGenerated,
     BucketsOmitted,
+    BucketUsed,
     CaptureProgress,
     CaptureSummary,
     ConfigRecorded,
@@ -214,6 +215,25 @@ def test_an_engine_configured_as_the_only_one_is_one_of_those_the_server_has():
     for found in ([server, engine, engine], [server, engine, server]):
         assert summary_of(found)["config"] == {"data_parallel_size": 2}
     assert summary_of([engine])["config"] == {"data_parallel_size": 1}
+
+
+def test_requests_of_each_engine_count_and_ranks_of_one_serve_the_same():
+    used = {"phase": "prompt", "shape": (1, 5, 0), "bucket": (1, 128, 0)}
+    missed = {"phase": "prompt", "shape": (1, 7, 0)}
+    found = [
+        event
+        for rank, count in enumerate((3, 3, 5, 5))
+        for event in (
+            BucketUsed(rank=rank, count=count, duration_s=count / 2, **used),
+            BucketMiss(rank=rank, count=count, **missed),
+        )
+    ]
+    two = [ConfigRecorded(settings={"data_parallel_size": 2}), *found]
+    for events, count in (found, 3), (two, 8):
+        summary = summary_of(events)
+        [shape] = summary["serving"]["uses"]
+        assert (shape["count"], shape["duration_s"]) == (count, count / 2)
+        assert [miss["count"] for miss in summary["misses"]] == [count]
 
 
 def test_status_of_recorders_and_logs():

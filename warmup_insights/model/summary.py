@@ -764,7 +764,7 @@ class UsedShape(Part):
     executed: Bucket | None = None
     """The shape that ran, where it was another than the bucket."""
     count: int = 1
-    """Steps of the leading rank."""
+    """Steps of the leading rank; of several data parallel engines, of that of each."""
     duration_s: float | None = None
     """Seconds of these steps."""
     first_s: float | None = None

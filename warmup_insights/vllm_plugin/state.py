@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gc
+import threading
 import time
 import weakref
 from collections import Counter, deque
@@ -151,6 +152,10 @@ class Serving:
         default_factory=Counter
     )
     """Phase, shape, bucket, and the executed shape where it was another."""
+    lock: threading.Lock = field(default_factory=threading.Lock)
+    """Held while `used` is changed."""
+    is_flush_due: bool = False
+    """A thread waits to record the counts."""
     lookups: dict[str, list[Lookup]] = field(
         default_factory=lambda: {"prompt": [], "decode": []}
     )

@@ -6,7 +6,7 @@ result at any time: the summary of a beginning is the progress of a start-up.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -144,7 +144,8 @@ class RunFold:
         who, progress, kept = self._identity, self._progress.result(), self._kept
         config, graphs = who.config(), stages.graphs(kept)
         ranks = self._num_ranks()
-        misses = self._serving.misses()
+        size = _ranks_of_one(config, ranks)
+        misses = self._serving.misses(size)
         rows = self._buckets.rows(misses)
         if is_recorded:
             # A recorder's times are UTC; only logs leave the zone open.
@@ -214,7 +215,7 @@ class RunFold:
             profile_shape=tuple(shapes[-1]) if shapes else None,
             defaults=who.defaults(),
             serving=self._serving.result(
-                self._timeline.ready_at, who.serving_end, who.ended_at
+                self._timeline.ready_at, who.serving_end, who.ended_at, size
             ),
             progress=progress,
             guessed=[n for n in who.guessed() if n != "ranks" or ranks is not None],
@@ -231,3 +232,12 @@ def summarize(run: RunRecord, events: Iterable[Event]) -> Folded:
     fold = RunFold()
     fold.add_all(events)
     return fold.result(run)
+
+
+def _ranks_of_one(config: Mapping[str, Any], ranks: int | None) -> int | None:
+    """How many ranks each data parallel engine of a server has; None where there is one
+    engine, or a server for each."""
+    count = config.get("data_parallel_size")
+    if not isinstance(count, int) or count < 2 or not ranks or ranks % count:
+        return None
+    return None if config.get("data_parallel_rank") is not None else ranks // count

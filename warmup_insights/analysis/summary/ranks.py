@@ -42,6 +42,15 @@ def leading(by_rank: Mapping[int, T]) -> T | None:
     return by_rank[min(by_rank)] if by_rank else None
 
 
+def engines(by_rank: Mapping[int, T], size: int | None) -> list[dict[int, T]]:
+    """What the ranks of each data parallel engine have, which serves requests of its own;
+    `size` is the number of ranks of one, None where there is one engine."""
+    found: dict[int, dict[int, T]] = {}
+    for rank, value in by_rank.items():
+        found.setdefault(rank // size if size else 0, {})[rank] = value
+    return list(found.values())
+
+
 def of_lowest(rows: Sequence[E]) -> list[E]:
     """Those of the lowest rank that has any."""
     lowest = min(map(rank_of, rows), default=RANKLESS)

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 
 from msgspec.structs import replace
 
-from warmup_insights.analysis.summary.ranks import MAX_ROWS, Routes, rank_of
+from warmup_insights.analysis.summary.ranks import MAX_ROWS, Routes, engines, rank_of
 from warmup_insights.model.events import (
     Bucket,
     BucketMiss,
@@ -202,28 +202,44 @@ class ServingFold:
         """Whether the first thing known of sleeping is that the engine woke up."""
         return bool(self._sleeps) and self._sleeps[0].facts.action == "wake_up"
 
-    def misses(self) -> list[Miss]:
-        """Distinct shapes that no bucket covered, with the lowest count of any rank."""
+    def misses(self, size: int | None = None) -> list[Miss]:
+        """Distinct shapes that no bucket covered, with the lowest count of any rank of an
+        engine of so many ranks."""
         return [
             Miss(phase=phase, shape=shape, fallback=miss.fallback,
-                 count=min(miss.counts.values()))
+                 count=sum(min(own.values()) for own in engines(miss.counts, size)))
             for (phase, shape), miss in self._misses.items()
         ]  # fmt: skip
 
-    def _used_shapes(self) -> list[UsedShape]:
-        """Shapes and the buckets they ran in, as the leading rank has it."""
-        return [
-            UsedShape(phase=phase, shape=shape, bucket=bucket, executed=use.executed,
-                      count=use.counts[min(use.counts)],
-                      duration_s=use.durations.get(min(use.counts)),
-                      first_s=use.firsts.get(min(use.counts)))
-            for (phase, shape, bucket), use in self._uses.items()
-        ]  # fmt: skip
+    def _used_shapes(self, size: int | None) -> list[UsedShape]:
+        """Shapes and the buckets they ran in, as the leading rank of each engine has it."""
+        found = []
+        for (phase, shape, bucket), use in self._uses.items():
+            leaders = [min(own) for own in engines(use.counts, size)]
+            times = [use.durations.get(rank) for rank in leaders]
+            known = [seconds for seconds in times if seconds is not None]
+            found.append(
+                UsedShape(
+                    phase=phase,
+                    shape=shape,
+                    bucket=bucket,
+                    executed=use.executed,
+                    count=sum(use.counts[rank] for rank in leaders),
+                    duration_s=sum(known) if len(known) == len(times) else None,
+                    first_s=use.firsts.get(min(leaders)),
+                )
+            )
+        return found
 
     def result(
-        self, ready_at: float | None, end: ServingEnd | None, ended_at: float | None
+        self,
+        ready_at: float | None,
+        end: ServingEnd | None,
+        ended_at: float | None,
+        size: int | None = None,
     ) -> Serving | None:
-        """The section; None when nothing is known of it."""
+        """The section; None when nothing is known of it. `size` is the number of ranks of
+        each data parallel engine."""
         if ready_at is None and not self._uses and not self._graphs and end is None:
             return None
         request = self._first.get("request")
@@ -243,7 +259,7 @@ class ServingFold:
                 replace(row, after_ready_s=_after(ready_at, row.time))
                 for row in self._compiles.values()
             ],
-            uses=self._used_shapes(),
+            uses=self._used_shapes(size),
             graph_uses=self._graph_uses(),
             num_uncounted=self._num_uncounted,
         )  # fmt: skip

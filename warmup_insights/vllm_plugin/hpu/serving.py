@@ -6,6 +6,7 @@ and records at most once every few seconds unless something happened.
 
 from __future__ import annotations
 
+import threading
 import time
 
 from warmup_insights.model.events import (
@@ -50,7 +51,8 @@ def check_config(session: Session, call: Call) -> Watch:
     lookup = _lookup_of_pass(serving, phase, shape)
     if lookup is not None:
         executed = shape if shape != lookup.bucket else None
-        serving.used[phase, lookup.shape, lookup.bucket, executed] += 1
+        with serving.lock:
+            serving.used[phase, lookup.shape, lookup.bucket, executed] += 1
         if len(serving.used) >= MAX_COUNTED:
             flush_used(session)
 
@@ -112,6 +114,23 @@ def serve_step(session: Session, call: Call) -> Watch:
         _note_compiled(session)
     if serving.used and now - serving.flushed >= FLUSH_S:
         flush_used(session)
+    elif serving.used and not serving.is_flush_due:
+        _flush_later(session)
+
+
+def _flush_later(session: Session) -> None:
+    """Record the counts also where no step follows: an engine may be idle for long, and is
+    killed when its server stops."""
+    serving = session.state.serving
+
+    def flush() -> None:
+        serving.is_flush_due = False
+        if serving is session.state.serving:
+            flush_used(session)
+
+    timer = threading.Timer(FLUSH_S, flush)
+    timer.daemon = serving.is_flush_due = True
+    timer.start()
 
 
 def _begin_serving(session: Session) -> None:
@@ -153,8 +172,9 @@ def _note_compiled(session: Session) -> None:
 def flush_used(session: Session) -> None:
     """Record the counts of used buckets."""
     serving = session.state.serving
-    used = list(serving.used.items())
-    serving.used.clear()
+    with serving.lock:
+        used = list(serving.used.items())
+        serving.used.clear()
     serving.flushed = time.perf_counter()
     for (phase, shape, bucket, executed), count in used:
         session.emit(
