@@ -103,6 +103,9 @@ Rank = int | None
 MAX_FACTORS = 2000
 _WITH_CACHE = (KVCacheAllocated, GraphsCaptured, WarmupFinished)
 _OF_SERVING = (BucketMiss, DefragRan, Note)
+_DIVISIONS = (
+    MemoryBudgetSet, KVCacheAllocated, EngineInitialized, ServerReady, WarmupFinished,
+)  # fmt: skip
 
 
 _INSIDE = frozenset(
@@ -213,7 +216,7 @@ class RunTracker:
         is_undated = isinstance(event, ServerReady) and event.time is None
         if is_undated and not self.failures.is_ready:
             event = msgspec.structs.replace(event, time=self._routes_at)
-        events = self._division(state, event)
+        events = self._division(state, event) if isinstance(event, _DIVISIONS) else []
         events += [*self._flush(state, origin), *self._progress(state, event)]
         if not isinstance(event, PhaseMarked) or event.edge == "end":
             events += end_step(state, origin)
@@ -241,10 +244,10 @@ class RunTracker:
                 profiled = [end for each in everyone for end in profiled_graphs(each)]
             case KVCacheAllocated():
                 profiled = profiled_graphs(state)
-            case EngineInitialized() | ServerReady() | WarmupFinished():
-                return [made for each in everyone for made in self._captured(each)]
-            case _:
+            case MemoryBudgetSet():
                 return []
+            case _:
+                return [made for each in everyone for made in self._captured(each)]
         if profiled and (nameless := self._ranks.get(None)) is not None:
             nameless.captures.clear()
         return profiled
