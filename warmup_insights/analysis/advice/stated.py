@@ -19,13 +19,11 @@ from warmup_insights.analysis.advice.known_texts import MAX_TEXT, OTHER_BUILD
 MAX_QUOTE = 300
 MAX_VALUE = 40
 _VERBS = (
-    r"(?:[Uu]se(?! of\b)|[Tt]ry|[Ss]et|[Cc]onsider|[Ii]ncrease|[Dd]ecrease|[Rr]educe|[Ll]ower|"
-    r"[Rr]aise|[Dd]isable|[Ee]nable|[Rr]emove|[Uu]nset|(?:[Rr]e)?[Ii]nstall|(?:[Uu]p|[Dd]own)grade|"
-    r"[Uu]pdate|[Ss]pecify|[Pp]rovide|[Pp]ass|[Aa]dd|[Ss]elect|[Cc]hoose|[Ss]witch|[Aa]djust|"
-    r"[Ee]nsure|[Mm]ake sure|[Rr]un|[Ll]aunch|[Oo]mit|[Ll]eave|[Dd]rop|[Tt]urn (?:it )?o|[Aa]void|"
-    r"[Bb]uild with|[Cc]hange|[Rr]eplace|[Dd]o not|[Dd]on't|[Ee]xplicitly set|"
-    r"[Cc]heck (?:that|if|whether|your|the) |[Vv]erify|[Rr]e-?run with|[Ee]ither (?:set|use|install|enable|"
-    r"disable|remove|increase|reduce|lower|decrease|pass))"
+    r"(?i:use(?! of\b)|try|set|consider|increase|decrease|reduce|lower|raise|disable|enable|remove|"
+    r"unset|(?:re)?install|(?:up|down)grade|update|specify|provide|pass|add|select|choose|switch|"
+    r"adjust|ensure|make sure|run|launch|omit|leave|drop|turn (?:it )?o|avoid|build with|change|"
+    r"replace|do not|don't|explicitly set|check (?:that|if|whether|your|the) |verify|re-?run with|"
+    r"either (?:set|use|install|enable|disable|remove|increase|reduce|lower|decrease|pass))"
 )
 _GERUNDS = (
     r"(?:using|setting|increasing|decreasing|reducing|lowering|raising|disabling|enabling|"
@@ -36,16 +34,17 @@ _ENDS = re.compile(
     r"(?<=[.!?;])(?<!e\.g\.)(?<!i\.e\.)(?<!vs\.)\s+|\s(?=- )|(?<=[,:])\s+(?=please\b)"
 )
 _LEAD = (
-    r"(?:(?:[Pp]lease|[Ii]nstead|[Oo]therwise|[Aa]lternatively|[Hh]int:|[Yy]ou (?:can|may|must|"
-    r"should|need to|have to)(?: also)?|(?:[Tt]o|[Ii]f|[Ff]or|[Oo]n|[Ii]n|[Ww]hen) [^,]{1,140},|"
-    r"[Ww]e recommend(?: to)?),?\s+){0,3}"
+    r"(?i:(?:please|instead|otherwise|alternatively|hint:|you (?:can|may|must|should|need to|"
+    r"have to)(?: also)?|(?:to|if|for|on|in|when) [^,]{1,140},|we recommend(?: to)?),?\s+){0,3}"
 )
 _REMEDY = re.compile(
     rf"^(?:- )?{_LEAD}{_VERBS}\b|"
-    rf"\b(?:[Pp]lease|[Tt]ry|[Yy]ou (?:can|may|must|should|need to))(?: also| either)?,? {_VERBS}|"
-    rf"\b(?:[Tt]ry|[Cc]onsider|[Bb]y) (?:explicitly )?{_GERUNDS}\b|(?:[,;]|\b[Oo]r|\band) {_VERBS} (?:the )?[`'\"]?(?:--[a-z]|VLLM_)|[Ss]et VLLM_\w{{3,60}}=|"
-    r"(?<![\w-])[`'\"]?(?:--[a-z][a-z\d-]{2,60}|VLLM_[A-Z\d_]{3,60})[`'\"]? (?:must|should) be (?:set|enabled|"
-    r"specified|passed|provided)\b|"
+    rf"\b(?i:please|try|you (?:can|may|must|should|need to))(?: also| either)?,? {_VERBS}|"
+    rf"\b(?i:try|consider|by) (?:explicitly )?{_GERUNDS}\b|"
+    rf"(?:[,;]|\b(?i:or)|\band) {_VERBS} (?:the )?[`'\"]?(?:--[a-z]|VLLM_)|"
+    rf"(?i:set) VLLM_\w{{3,60}}=|"
+    r"(?<![\w-])[`'\"]?(?:--[a-z][a-z\d-]{2,60}|VLLM_[A-Z\d_]{3,60})[`'\"]? (?:must|should) be "
+    r"(?:set|enabled|specified|passed|provided)\b|"
     r"\b(?:needs?|ha(?:s|ve)) to be (?:set|installed|enabled|disabled|specified|passed)\b|"
     r"\bpip3? install\b|^(?:- )?\w+, set\b"
 )
