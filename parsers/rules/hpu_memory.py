@@ -245,7 +245,7 @@ MEMORY_RULES: tuple[LineRule, ...] = (
         "hpu_usable_blocks",
         "Usable num_blocks: ",
         r"Usable num_blocks: (?P<num_blocks>\d{1,12}), actual allocated num_blocks"
-        r"(?:(?P<across> \(max across layers\))?: (?P<allocated>\d{1,16}) "
+        r"(?: ?(?P<across>\(max across layers\))?: (?P<allocated>\d{1,16}) "
         r"\(_PAD_BLOCK_ID=(?P<pad_block>\d{1,12}), _PAD_SLOT_ID=(?P<pad_slot>-?\d{1,16})\))?",
         build=_usable_blocks,
         device="hpu",
