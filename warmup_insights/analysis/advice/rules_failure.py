@@ -24,6 +24,9 @@ from warmup_insights.rules.setting_lives import has_setting
 from warmup_insights.units import GIB, format_bytes, format_duration
 
 MAX_MESSAGE = 160
+_PROFILED_BUCKETS = (
+    "VLLM_PROFILE_PROMPT, VLLM_PROFILE_DECODE, VLLM_PROFILE_UNIFIED and VLLM_PT_PROFILE"
+)
 _ANNOUNCES = "the log does not hold the cause: this line only announces it"
 GAUDI_BYTES = 40 * GIB
 """Less than any Gaudi 2 (96 GB) or 3 (128 GB) has, and more than the first generation."""
@@ -65,12 +68,7 @@ def numbers_at(facts: RunFacts, found: Failed) -> dict[str, Value]:
 )
 def deliberate_stop(facts: RunFacts, found: Failed) -> Iterator[Finding]:
     """A setting with which the engine profiles ended it on purpose."""
-    what, names = (
-        "a bucket",
-        (
-            "VLLM_PROFILE_PROMPT, VLLM_PROFILE_DECODE, VLLM_PROFILE_UNIFIED and VLLM_PT_PROFILE"
-        ),
-    )
+    what, names = "a bucket", _PROFILED_BUCKETS
     if STEP_PROFILING in found.message:
         what, names = "steps", "VLLM_PROFILE_STEPS"
     yield finding_of(
