@@ -289,6 +289,24 @@ def test_sizes_without_bars_and_count_have_a_gain_too():
     assert finding.gain_s == pytest.approx((0.5 * each * dropped, each * dropped))
 
 
+@pytest.mark.parametrize("phase", ["profile_run", "kernel_warmup"])
+@pytest.mark.parametrize(
+    ("device", "setting", "kept"),
+    [
+        ("cuda", "FLASHINFER_WORKSPACE_BASE", "FlashInfer, DeepGEMM and Triton"),
+        ("rocm", "AITER_JIT_DIR", "AITER and Triton"),
+        ("xpu", "TRITON_CACHE_DIR", "Triton compiles"),
+    ],
+)
+def test_caches_of_kernels_are_those_of_the_device(phase, device, setting, kept):
+    events = phased((phase, 102.0), ("load_model", 90.0), device_kind=device)
+    rule = "profile_run" if phase == "profile_run" else "kernels_built"
+    (finding,) = [each for each in advise(facts_of(events)) if each.rule == rule]
+    assert finding.setting == setting
+    assert kept in finding.suggestion
+    assert ("flashinfer" in finding.suggestion.lower()) == (device == "cuda")
+
+
 def test_without_chunked_prefill_the_profile_run_keeps_its_shape():
     events = profiled((1, 32768, 0))
     whole = config(enable_chunked_prefill=False, max_model_len=32768)

@@ -243,6 +243,30 @@ def kernel_autotune(facts: RunFacts, start: Start) -> Iterator[Finding]:
     )
 
 
+_CUDA_CACHES = (
+    "FLASHINFER_WORKSPACE_BASE",
+    "keep what FlashInfer, DeepGEMM and Triton compile (~/.cache/flashinfer, "
+    "~/.cache/vllm, ~/.triton/cache) on a volume",
+)
+_CACHES = {
+    "rocm": (
+        "AITER_JIT_DIR",
+        "keep what AITER and Triton compile (AITER_JIT_DIR with a folder, ~/.triton/cache) "
+        "on a volume",
+    ),
+    "xpu": (
+        "TRITON_CACHE_DIR",
+        "keep what Triton compiles (~/.triton/cache) on a volume",
+    ),
+}
+"""By kind of device: the setting of the folder, and what to keep of what is compiled at
+first use."""
+
+
+def _kernel_caches(summary: RunSummary) -> tuple[str, str]:
+    return _CACHES.get(summary.device.kind or "", _CUDA_CACHES)
+
+
 @start_rule(
     "kernel warm-up is the largest part, and no kernel was tuned (vLLM)",
     "phase kernel_warmup",
@@ -260,14 +284,15 @@ def kernels_built(facts: RunFacts, start: Start) -> Iterator[Finding]:
     if facts.summary.engine.name != "vllm" or (tuned is not None and tuned.new):
         return
     seconds = start.seconds["kernel_warmup"]
+    setting, kept = _kernel_caches(facts.summary)
+    if setting == _CUDA_CACHES[0]:
+        kept += ", or kernels built already in the image (flashinfer-jit-cache)"
     yield Finding(
         severity_of(start.share(seconds)),
         f"Kernel warm-up took {start.of_all(seconds)}.",
         {"kernel_warmup_s": seconds, "start_s": start.wall_s},
-        "FLASHINFER_WORKSPACE_BASE",
-        "keep what FlashInfer, DeepGEMM and Triton compile (~/.cache/flashinfer, "
-        "~/.cache/vllm, ~/.triton/cache) on a volume, or kernels built already in the image "
-        "(flashinfer-jit-cache)",
+        setting,
+        kept,
         "no figure without a second start: kernels that are compiled at first use are kept",
         price="disk for the caches",
         phase="kernel_warmup",
@@ -365,13 +390,13 @@ def profile_run(facts: RunFacts, start: Start) -> Iterator[Finding]:
     ]
     known, size = facts.summary.checkpoint, weights_bytes(facts.summary)
     room = known.available_bytes if known is not None else None
+    setting, kept = _kernel_caches(facts.summary)
     yield Finding(
         severity_of(start.share(seconds)),
         f"The first pass through the model took {start.of_all(seconds)}{after}.",
         {"profile_s": seconds, "start_s": start.wall_s},
-        "FLASHINFER_WORKSPACE_BASE",
-        "keep the caches of FlashInfer and Triton (~/.cache/flashinfer, ~/.triton/cache) "
-        "on a volume, and watch `vmstat 1` for swapping during this pass",
+        setting,
+        f"{kept}, and watch `vmstat 1` for swapping during this pass",
         f"another start of this model took {format_duration(min(seen))} for it"
         if seen
         else "no figure without a second start: kernels that are compiled at first use "
