@@ -98,7 +98,7 @@ def _proof(view: View, buckets: pd.DataFrame, phase: str) -> str:
 def _hint(rows: pd.DataFrame, shown: pd.DataFrame, axes: Axes, by: str) -> str:
     hint = _HINTS[by]
     if by == "state" and (shown["state"] == "generated").any():
-        hint += " Of those only generated the log has no more than their name."
+        hint += " Of a bucket that is only generated nothing else is stated."
     if axes.panel is None:
         return hint
     value = shown["bucket"].iloc[0][axes.panel]
