@@ -280,11 +280,7 @@ def _found(
 
 def _refuse_missing(files: Sequence[str], *, may_come: bool) -> None:
     """Where no file is there, no database is made for them either."""
-    if (
-        not may_come
-        and not any(map(os.path.exists, {*files} - {"-"}))
-        and "-" not in files
-    ):
+    if not (may_come or "-" in files or any(map(os.path.exists, files))):
         raise InputError(f"There is no file {files[0]}; check the path")
 
 

@@ -43,8 +43,8 @@ class Instrumentation:
             self._by_module[hook.module].append(hook)
         self._versions: dict[str, Version | None] = {}
         self.attachments: list[Attachment] = []
-        self._shown = sys.excepthook
-        self._show: ExceptHook | None = None
+        self._excepthooks: tuple[ExceptHook, ExceptHook] | None = None
+        """The one before, and ours."""
         self._listener = ImportListener(self._by_module, self.attach_module)
 
     def attach(self) -> None:
@@ -56,7 +56,7 @@ class Instrumentation:
 
     def watch_end(self) -> None:
         """Have an error that ends the program recorded before it is shown."""
-        shown = self._shown = sys.excepthook
+        before = sys.excepthook
 
         def show(
             kind: type[BaseException], error: BaseException, trace: TracebackType | None
@@ -65,14 +65,15 @@ class Instrumentation:
                 self.session.note_end_of_program(error)
             except Exception as problem:  # the error itself must be shown
                 logger.warning("The end of the program is not recorded: %s", problem)
-            shown(kind, error, trace)
+            before(kind, error, trace)
 
-        sys.excepthook = self._show = show
+        sys.excepthook, self._excepthooks = show, (before, show)
 
     def detach(self) -> None:
         """Take everything off, the listener too."""
-        if self._show is not None and sys.excepthook is self._show:
-            sys.excepthook = self._shown
+        before, own = self._excepthooks or (None, None)
+        if before is not None and sys.excepthook is own:
+            sys.excepthook = before
         self._listener.remove()
         for attachment in self.attachments:
             attachment.detach()

@@ -50,9 +50,9 @@ _ENGINES = "data_parallel_size"
 
 def _is_behind(event: Event, other: Event) -> bool:
     """Whether an event came after another one, as far as both have a time."""
-    return None not in (event.time, other.time) and (event.time or 0) > (
-        other.time or 0
-    )
+    if event.time is None or other.time is None:
+        return False
+    return event.time > other.time
 
 
 class Identity:
@@ -163,9 +163,8 @@ class Identity:
             self.stop = self.stop or event.message
             known = self._failure
             if event.line is None and known is not None and _is_behind(known, event):
-                self._failure = (
-                    None  # which the program of a recorder could not foresee
-                )
+                # A recorder in the program could not foresee that it is the stop.
+                self._failure = None
         elif self.serving_end is None:
             self._stopped(event, "shutdown")
 
