@@ -21,16 +21,11 @@ from packaging.version import Version
 from warmup_insights.vllm_plugin import facts
 from warmup_insights.vllm_plugin.facts import installed_version
 from warmup_insights.vllm_plugin.hooks import Attachment, Hook, is_attached
-from warmup_insights.vllm_plugin.hpu import bridge
 from warmup_insights.vllm_plugin.session import Session
 from warmup_insights.vllm_plugin.settings import hand_to_ray, read_settings
 from warmup_insights.vllm_plugin.table import hooks_for
 
 logger = logging.getLogger(__name__)
-
-ExceptHook = Callable[
-    [type[BaseException], BaseException, TracebackType | None], object
-]
 
 
 class Instrumentation:
@@ -43,8 +38,6 @@ class Instrumentation:
             self._by_module[hook.module].append(hook)
         self._versions: dict[str, Version | None] = {}
         self.attachments: list[Attachment] = []
-        self._excepthooks: tuple[ExceptHook, ExceptHook] | None = None
-        """The one before, and ours."""
         self._listener = ImportListener(self._by_module, self.attach_module)
 
     def attach(self) -> None:
@@ -67,14 +60,12 @@ class Instrumentation:
                 logger.warning("The end of the program is not recorded: %s", problem)
             before(kind, error, trace)
 
-        sys.excepthook, self._excepthooks = show, (before, show)
+        sys.excepthook = show
 
     def detach(self) -> None:
-        """Take everything off, the listener too."""
-        before, own = self._excepthooks or (None, None)
-        if before is not None and sys.excepthook is own:
-            sys.excepthook = before
-        self._listener.remove()
+        """Take every hook off, and follow no imports any more: for measuring without."""
+        if self._listener in sys.meta_path:
+            sys.meta_path.remove(self._listener)
         for attachment in self.attachments:
             attachment.detach()
         self.attachments.clear()
@@ -141,9 +132,6 @@ def _imported_by_name(function: Any) -> list[tuple[ModuleType, str]]:
     ]
 
 
-Listener = Callable[[ModuleType], None]
-
-
 class ImportListener(importlib.abc.MetaPathFinder):
     """Calls `listener` after each of some modules was executed for the first time.
 
@@ -151,7 +139,9 @@ class ImportListener(importlib.abc.MetaPathFinder):
     loader's `exec_module`, on that one loader and for that one import.
     """
 
-    def __init__(self, modules: Iterable[str], listener: Listener) -> None:
+    def __init__(
+        self, modules: Iterable[str], listener: Callable[[ModuleType], None]
+    ) -> None:
         self._waiting = set(modules)
         self._listener = listener
 
@@ -159,11 +149,6 @@ class ImportListener(importlib.abc.MetaPathFinder):
         """Follow imports from now on, before all other finders."""
         if self not in sys.meta_path:
             sys.meta_path.insert(0, self)
-
-    def remove(self) -> None:
-        """Stop listening."""
-        if self in sys.meta_path:
-            sys.meta_path.remove(self)
 
     def find_spec(
         self,
@@ -227,15 +212,3 @@ def start(environ: MutableMapping[str, str]) -> Session:
         _running.watch_end()
     _running.attach()
     return _running.session
-
-
-def stop() -> None:
-    """Take every hook off and close the recorder; `start` begins anew."""
-    global _running
-    if _running is None:
-        return
-    running, _running = _running, None
-    running.detach()
-    bridge.unsubscribe(running.session)
-    atexit.unregister(running.session.end_run)
-    running.session.end_run()
