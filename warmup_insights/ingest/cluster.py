@@ -26,7 +26,7 @@ from warmup_insights.ingest.find import INSTALL, RemoteFile, UnsteadyError, open
 from warmup_insights.ingest.outcome import Options, Outcome, Watcher
 from warmup_insights.ingest.single import ingest_file, ingest_path, is_plain
 from warmup_insights.storage import EventStore
-from warmup_insights.storage.engine import Location
+from warmup_insights.storage.engine import server_url
 from warmup_insights.storage.rows import to_json
 
 
@@ -120,10 +120,9 @@ def ingest_on_ray(
 
 def _connect(database: str, address: str) -> Any:
     """Ray, connected to a cluster. The database is ready then."""
-    location = Location(database)
-    if location.url is None:
+    if server_url(database) is None:
         raise InputError(
-            f"Other machines cannot write the SQLite database {location}; "
+            f"Other machines cannot write the SQLite database {database}; "
             "give a PostgreSQL one: --db postgresql://user@host/name"
         )
     EventStore(database).close()

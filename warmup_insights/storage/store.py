@@ -23,12 +23,13 @@ from warmup_insights.model.run import RunRecord, SourceRecord
 from warmup_insights.model.summary import BucketRow, RunSummary
 from warmup_insights.storage.engine import (
     BUSY_TIMEOUT_S,
-    Location,
     explained,
     open_engine,
+    server_url,
     use_wal,
     vacuum,
 )
+from warmup_insights.storage.location import database_path, shown_location
 from warmup_insights.storage.queries import Queries, spool_prefix
 from warmup_insights.storage.rows import (
     EVENT_COLUMNS,
@@ -297,15 +298,15 @@ class EventStore(Queries):
         read_only: bool = False,
         busy_timeout_s: float = BUSY_TIMEOUT_S,
     ) -> None:
-        self.location = Location(url)
+        self.where = where = shown_location(str(url))
+        # The same file also after the program has changed its folder.
         self._new_engine = partial(
             open_engine,
-            self.location,
+            server_url(url) or database_path(url),
             read_only=read_only,
             busy_timeout_s=busy_timeout_s,
         )
         self._engine = self._new_engine()
-        where = str(self.location)
         with ExitStack() as unless_done, explained(where):
             unless_done.callback(self._engine.dispose)
             if not read_only:
@@ -325,7 +326,7 @@ class EventStore(Queries):
 
     def close(self) -> None:
         """Close every connection."""
-        with explained(str(self.location)):
+        with explained(self.where):
             self._engine.dispose()
 
     def replace_connections(self) -> None:
@@ -340,14 +341,14 @@ class EventStore(Queries):
     @contextmanager
     def begin(self) -> Iterator[Transaction]:
         """A transaction: everything written in it is stored, or nothing is."""
-        with explained(str(self.location)), self._engine.connect() as plain:
+        with explained(self.where), self._engine.connect() as plain:
             connection = plain.execution_options(sqlite_begin="IMMEDIATE")
             with connection.begin():
                 yield Transaction(connection)
 
     @contextmanager
     def _reading(self) -> Iterator[Connection]:
-        with explained(str(self.location)), self._engine.connect() as connection:
+        with explained(self.where), self._engine.connect() as connection:
             yield connection
 
     def events(
@@ -377,7 +378,7 @@ class EventStore(Queries):
 
     def vacuum(self) -> None:
         """Give the space of what was removed back to the disk."""
-        with explained(str(self.location)):
+        with explained(self.where):
             vacuum(self._engine)
 
 
