@@ -60,7 +60,7 @@ longer statement takes longer to read than its rows to write."""
 BLOCK = 10_000
 """Rows per driver call: large enough to be fast, small enough for memory."""
 READ_BLOCK = 5_000
-"""Events per query while streaming; no read transaction outlives a block."""
+"""Events per query while streaming."""
 
 _REFUSED = (
     DataError,
@@ -256,29 +256,39 @@ def _insert_sql(table: str, columns: tuple[str, ...], mark: str, count: int) -> 
     return f"INSERT INTO {table} ({names}) VALUES {rows}"
 
 
-class EventReader(Iterator[AnyEvent]):
+class EventReader:
     """The events of a run, in order; `skipped` counts what could not be read, by kind.
 
-    A newer version may have stored kinds that this one does not have.
+    A newer version may have stored kinds that this one does not have. No read
+    transaction outlives a block of events.
     """
 
-    def __init__(self, blocks: Iterator[list[tuple[int, str, str]]]) -> None:
+    def __init__(
+        self, store: Queries, run_id: str, kinds: Iterable[str] | None, after_seq: int
+    ) -> None:
+        self._store = store
+        self._run_id = run_id
+        self._kinds = None if kinds is None else tuple(kinds)
+        self._after_seq = after_seq
         self.skipped: Counter[str] = Counter()
         self.last_seq: int | None = None
         """Number of the last event that was read, or skipped."""
-        self._events = self._read(blocks)
 
-    def __next__(self) -> AnyEvent:
-        return next(self._events)
-
-    def _read(self, blocks: Iterator[list[tuple[int, str, str]]]) -> Iterator[AnyEvent]:
-        for block in blocks:
-            for self.last_seq, kind, payload in block:
+    def __iter__(self) -> Iterator[AnyEvent]:
+        after = self._after_seq
+        is_more = True
+        while is_more:
+            block = self._store.payloads(
+                self._run_id, kinds=self._kinds, after_seq=after, limit=READ_BLOCK
+            )
+            for after, kind, payload in block:
+                self.last_seq = after
                 event = read_payload(payload)
                 if event is None:
                     self.skipped[kind] += 1
                 else:
                     yield event
+            is_more = len(block) == READ_BLOCK
 
 
 class EventStore(Queries):
@@ -355,21 +365,7 @@ class EventStore(Queries):
         self, run_id: str, kinds: Iterable[str] | None = None, after_seq: int = -1
     ) -> EventReader:
         """The events of a run in order, read block by block."""
-        wanted = None if kinds is None else tuple(kinds)
-        return EventReader(self._blocks(run_id, wanted, after_seq))
-
-    def _blocks(
-        self, run_id: str, kinds: tuple[str, ...] | None, after_seq: int
-    ) -> Iterator[list[tuple[int, str, str]]]:
-        while True:
-            block = self.payloads(
-                run_id, kinds=kinds, after_seq=after_seq, limit=READ_BLOCK
-            )
-            if block:
-                yield block
-            if len(block) < READ_BLOCK:
-                return
-            after_seq = block[-1][0]
+        return EventReader(self, run_id, kinds, after_seq)
 
     def update_run(self, run_id: str, **columns: Any) -> None:
         """Change columns of a run, such as `label` and `notes`; None empties one."""
