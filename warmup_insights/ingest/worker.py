@@ -105,34 +105,23 @@ def read_to_file(path: str, options: Options, target: str) -> None:
         raise no_room(error) from None
 
 
-_LENGTH = struct.Struct(">I")
 _decoder: msgspec.json.Decoder[Part] = msgspec.json.Decoder(Events | LogEnd)
 
 
-def encode_part(part: Part) -> bytes:
-    """A part of a log as JSON; half a surrogate pair, from a hostile log, is replaced."""
-    return to_json(part).encode()
-
-
-def decode_part(data: bytes) -> Part:
-    """The part of a log in these bytes."""
-    return _decoder.decode(data)
-
-
 def write_parts(file: BinaryIO, parts: Iterable[Part]) -> Iterator[int]:
-    """Write the parts of a log to a file; gives the bytes written for each."""
+    """Write the parts of a log to a file, one a line; gives the bytes written for each.
+
+    Half a surrogate pair, from a hostile log, is replaced.
+    """
     for part in parts:
-        data = encode_part(part)
-        yield file.write(_LENGTH.pack(len(data)) + data)
+        yield file.write(f"{to_json(part)}\n".encode())
 
 
 def read_part(file: BinaryIO) -> Part | None:
     """The next part of a log in such a file; None while it is not there as a whole."""
-    start, head = file.tell(), file.read(_LENGTH.size)
-    if len(head) == _LENGTH.size:
-        (size,) = _LENGTH.unpack(head)
-        data = file.read(size)
-        if len(data) == size:
-            return decode_part(data)
+    start = file.tell()
+    line = file.readline()
+    if line.endswith(b"\n"):
+        return _decoder.decode(line)
     file.seek(start)
     return None
