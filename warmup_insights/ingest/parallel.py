@@ -13,7 +13,7 @@ from concurrent.futures import Future, ProcessPoolExecutor, wait
 from concurrent.futures.process import BrokenProcessPool
 from contextlib import suppress
 from dataclasses import dataclass
-from multiprocessing import get_context
+from multiprocessing import Pipe, get_context
 from pathlib import Path
 
 from parsers.source import open_path
@@ -64,16 +64,14 @@ class ReaderPool:
         self._options = options
         self._folder = folder
         self._progress = progress
-        context = get_context("spawn")
-        # They end when this end of the pipe is closed, or this process dies.
-        self._theirs, self._stop = context.Pipe(duplex=False)
-        self._inbound, self._outbound = context.Pipe(duplex=False)
+        # Progress comes by it; they end when this end is closed, or this process dies.
+        self._ours, self._theirs = Pipe()
         self._pool: ProcessPoolExecutor | None = None
         """None until a log is to be read: where all are stored no process is started."""
 
     def _new_pool(self, jobs: int) -> ProcessPoolExecutor:
         with worker.starting(self._folder) as current:
-            arguments = (self._theirs, self._outbound, current, self._folder)
+            arguments = (self._theirs, current, self._folder)
             return ProcessPoolExecutor(
                 jobs, get_context("spawn"), worker.begin, arguments
             )
@@ -84,11 +82,11 @@ class ReaderPool:
     def __exit__(self, _: object, error: object, trace: object) -> None:
         """End every process: at once after an error, whatever it is reading."""
         if error is not None:
-            self._stop.close()
+            self._ours.close()
         if self._pool is not None:
             self._pool.shutdown(cancel_futures=True)
-        for end in (self._stop, self._theirs, self._inbound, self._outbound):
-            end.close()
+        self._ours.close()
+        self._theirs.close()
 
     def submit(self, path: str, target: str) -> Future[None]:
         """Have a log read into a file."""
@@ -165,8 +163,8 @@ class ReaderPool:
     def report(self) -> None:
         """Report the progress since the last time."""
         read = 0
-        while self._inbound.poll():
-            more, written = worker.PROGRESS.unpack(self._inbound.recv_bytes())
+        while self._ours.poll():
+            more, written = worker.PROGRESS.unpack(self._ours.recv_bytes())
             read += more
             self.held_bytes += written
         if read:

@@ -34,7 +34,7 @@ from warmup_insights.storage.rows import to_json
 
 PROGRESS = struct.Struct(">qq")
 """Bytes read and bytes written; short enough to be sent at once by many processes."""
-_progress: Connection | None = None
+_storing: Connection | None = None
 
 
 @contextmanager
@@ -65,25 +65,25 @@ def starting(folder: str) -> Iterator[str]:
         ) from None
 
 
-def begin(stop: Connection, progress: Connection, current: str, folder: str) -> None:
+def begin(storing: Connection, current: str, folder: str) -> None:
     """In a new process of a pool: go where the storing one is, and end with it."""
-    global _progress
-    _progress = progress
+    global _storing
+    _storing = storing
     os.chdir(current)
-    threading.Thread(target=_end_with, args=(stop, folder), daemon=True).start()
+    threading.Thread(target=_end_with, args=(storing, folder), daemon=True).start()
 
 
-def _end_with(stop: Connection, folder: str) -> None:
+def _end_with(storing: Connection, folder: str) -> None:
     """End when the other end of a pipe is closed, by its owner or because that ended."""
     with suppress(EOFError, OSError):
-        stop.recv_bytes()
+        storing.recv_bytes()
     shutil.rmtree(folder, ignore_errors=True)
     os._exit(1)
 
 
 def _report(read: int, written: int) -> None:
-    if _progress is not None:
-        _progress.send_bytes(PROGRESS.pack(read, written))
+    if _storing is not None:
+        _storing.send_bytes(PROGRESS.pack(read, written))
 
 
 def read_to_file(path: str, options: Options, target: str) -> None:
