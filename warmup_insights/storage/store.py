@@ -8,14 +8,15 @@ import weakref
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, ExitStack, contextmanager, nullcontext
-from functools import lru_cache, partial
+from functools import lru_cache
 from itertools import chain
 from pathlib import Path
 from typing import Any
 
 import sqlalchemy as sa
-from sqlalchemy.engine import Connection, Engine
+from sqlalchemy.engine import Connection
 from sqlalchemy.exc import DataError, InterfaceError, ProgrammingError
+from sqlalchemy.pool import Pool
 
 from warmup_insights.errors import StoreError
 from warmup_insights.model.events import AnyEvent, Event
@@ -309,14 +310,11 @@ class EventStore(Queries):
         busy_timeout_s: float = BUSY_TIMEOUT_S,
     ) -> None:
         self.where = where = shown_location(str(url))
-        # The same file also after the program has changed its folder.
-        self._new_engine = partial(
-            open_engine,
+        self._engine = open_engine(
             server_url(url) or database_path(url),
             read_only=read_only,
             busy_timeout_s=busy_timeout_s,
         )
-        self._engine = self._new_engine()
         with ExitStack() as unless_done, explained(where):
             unless_done.callback(self._engine.dispose)
             if not read_only:
@@ -338,15 +336,6 @@ class EventStore(Queries):
         """Close every connection."""
         with explained(self.where):
             self._engine.dispose()
-
-    def replace_connections(self) -> None:
-        """Use new connections from now on and leave the old ones as they are.
-
-        For the child of a fork: SQLite connections must not be used, nor even closed,
-        on the other side.
-        """
-        _inherited.append(self._engine)
-        self._engine = self._new_engine()
 
     @contextmanager
     def begin(self) -> Iterator[Transaction]:
@@ -379,12 +368,15 @@ class EventStore(Queries):
 
 
 _open_stores: weakref.WeakSet[EventStore] = weakref.WeakSet()
-_inherited: list[Engine] = []
+_inherited: list[Pool] = []
 
 
 def _after_fork() -> None:
+    """Use new connections in the child: those of SQLite must not be used, nor even closed,
+    on the other side of a fork."""
     for store in list(_open_stores):
-        store.replace_connections()
+        _inherited.append(store._engine.pool)
+        store._engine.dispose(close=False)
 
 
 os.register_at_fork(after_in_child=_after_fork)
