@@ -72,19 +72,24 @@ class Instrumentation:
 
     def attach_module(self, module: ModuleType) -> None:
         """Attach the hooks of a module that was just imported. Never raises."""
+        hooks = self._by_module.get(module.__name__, ())
         try:
-            for hook in self._by_module.get(module.__name__, ()):
-                self._attach(hook, module)
-            self._note_missing(module.__name__)
+            topics = {hook.topic for hook in hooks if self._attach(hook, module)}
+            topics |= {attachment.hook.topic for attachment in self.attachments}
+            for hook in hooks:
+                # Kept are the topics for which this version has nothing to attach to.
+                if hook.topic not in topics and self._is_expected(hook):
+                    self.session.lost.setdefault(hook.topic, hook.target)
         except Exception as error:  # an import by the engine must not fail
             logger.warning("%s is not recorded: %s", module.__name__, error)
 
-    def _attach(self, hook: Hook, module: ModuleType) -> None:
+    def _attach(self, hook: Hook, module: ModuleType) -> bool:
+        """Attach a hook, unless it is; whether the module has its target."""
         owner: Any = getattr(module, hook.owner, None) if hook.owner else module
         if owner is None or not hasattr(owner, hook.name):
-            return
+            return False
         if is_attached(owner, hook.name):
-            return
+            return True
         places = [(owner, hook.name)]
         if hook.owner is None:
             places += _imported_by_name(getattr(owner, hook.name))
@@ -92,29 +97,12 @@ class Instrumentation:
             attachment = Attachment(hook, self.session, place, name)
             attachment.attach()
             self.attachments.append(attachment)
+        return True
 
-    def _note_missing(self, module: str) -> None:
-        """Keep the topics for which this version has nothing to attach to."""
-        attached = {a.hook.topic for a in self.attachments}
-        for hook in self._by_module[module]:
-            if hook.topic in attached or self._is_watched(hook):
-                continue
-            if hook.is_expected_in(self._version(hook.engine)):
-                self.session.lost.setdefault(hook.topic, hook.target)
-
-    def _is_watched(self, hook: Hook) -> bool:
-        module = sys.modules.get(hook.module)
-        owner = getattr(module, hook.owner, None) if hook.owner else module
-        return (
-            owner is not None
-            and hasattr(owner, hook.name)
-            and is_attached(owner, hook.name)
-        )
-
-    def _version(self, engine: str) -> Version | None:
-        if engine not in self._versions:
-            self._versions[engine] = installed_version(engine)
-        return self._versions[engine]
+    def _is_expected(self, hook: Hook) -> bool:
+        if hook.engine not in self._versions:
+            self._versions[hook.engine] = installed_version(hook.engine)
+        return hook.is_expected_in(self._versions[hook.engine])
 
 
 def _imported_by_name(function: Any) -> list[tuple[ModuleType, str]]:
