@@ -18,7 +18,8 @@ from dataclasses import dataclass, field
 from importlib.util import find_spec
 from typing import Any
 
-from warmup_insights.devices import Device, DeviceOutOfMemory, open_device
+from warmup_insights.devices import open_device
+from warmup_insights.devices.base import Device, DeviceOutOfMemory
 from warmup_insights.errors import WarmupInsightsError
 from warmup_insights.units import MIB, format_bytes, format_duration
 
