@@ -68,6 +68,8 @@ def _hint(summary: RunSummary) -> str:
         f"{text_of(summary, 'wall_s')} from the first line to "
         f"{'ready' if times.ready_at else 'the last line of the start-up'}"
     )
+    if times.wall_s is None:
+        text = "The start-up in the lines of this log; how long all of it took is not in them"
     if BY_NAME["unlogged_s"].read(summary):
         text += f"; {text_of(summary, 'unlogged_s')} of it is unlogged time and hatched"
     text += ". Drag to zoom, double-click to reset."

@@ -345,8 +345,8 @@ class Timeline:
         phases = partition(self._spans(end), start, end, self._resolution_s)
         wall = round(end - start, 6)
         # The start is over, but its first lines are not there, or what they bound is not
-        # one start.
-        is_excerpt = (
+        # one start: how long it took is unknown.
+        is_unbounded = (
             self._is_excerpt
             or any(own.is_repeated for own in self.by_rank.values())
             or ((self._is_ready or self._is_failed) and not self._saw_beginning)
@@ -358,14 +358,14 @@ class Timeline:
             started_at=isoformat(start),
             ready_at=isoformat(self.ready_at),
             timezone=self.timezone,
-            wall_s=None if is_excerpt else wall,
+            wall_s=None if is_unbounded else wall,
             warmup_s=self.warmup_s,
             engine_init_s=self.engine_init_s,
-            is_excerpt=is_excerpt,
+            is_excerpt=is_unbounded or not self._saw_beginning,
             phases=[_phase(span, start) for span in phases],
-            unlogged_s=None if is_excerpt else unlogged,
+            unlogged_s=None if is_unbounded else unlogged,
             residual_s=None
-            if is_excerpt
+            if is_unbounded
             else round(wall - explained - unlogged, 6) + 0.0,
             gaps=self._unexplained(phases, start, end),
             ranks=self._ranks(start, end),
