@@ -369,6 +369,7 @@ class RankTable:
     def __init__(self) -> None:
         self._by_pid: dict[int, int] = {}
         self._by_name: dict[str, int] = {}
+        self._pids_of_equals: dict[str | int, list[int]] = {}
         self._unnumbered: dict[int, int] = {}
         self._sizes: dict[str, int] = {}
         self._processes: set[tuple[str, int | None]] = set()
@@ -399,6 +400,8 @@ class RankTable:
             if not is_of_several or record.pid in self._by_pid:
                 return
             rank = len(self._by_pid)
+        elif world_size is not None:
+            rank += world_size * self._engine_of(record.pid, rank)
         if len(self._by_pid) < MAX_PROCESSES:
             self._by_pid[record.pid] = rank
             self._swap(record.pid, rank)
@@ -445,6 +448,9 @@ class RankTable:
             if len(self._processes) < MAX_PROCESSES:
                 self._processes.add((record.process, record.pid))
                 self._ranks.clear()
+            if is_engine:
+                cores = {_core_number(name) for name, _ in self._processes}
+                self._has_engines |= len(cores - {""}) > 1
             self.rank_of(record)
 
     def rank_of(self, record: Record) -> int | None:
@@ -522,20 +528,35 @@ class RankTable:
             return int(number[1])
         parts = {part: int(value) for part, value in _PARTS.findall(name)}
         if parts:
+            parts.setdefault("DP", self._engine_of(record.pid, name))
             return self._numbered(name, parts)
         if name.startswith(_UNNUMBERED):
             return self._next_unnumbered(record.pid)
         return None
 
+    def _engine_of(self, pid: int | None, own: str | int) -> int:
+        """Which of several engines of a dense model a worker belongs to, in the order in
+        which they appear: their workers have equal names and ranks (`run_engine_core`).
+
+        `own` is the name or the rank.
+        """
+        if not self._has_engines or pid is None:
+            return 0
+        pids = self._pids_of_equals.setdefault(own, [])
+        if pid not in pids and len(pids) < MAX_RANKS:
+            pids.append(pid)
+        return pids.index(pid) if pid in pids else 0
+
     def _of_core(self, name: str) -> int | None:
-        """An engine of several that has only one worker, or runs it itself."""
+        """The first rank of an engine of several."""
         number = _core_number(name)
         if not number or (self._has_workers and not self._has_engines):
             return None
-        if self.has_processes:
-            return None
         others = any(_core_number(other).strip("0") for other, _ in self._processes)
-        return int(number) if others or number != "0" else None
+        if not others and number == "0":
+            return None
+        size = self._sizes.get("TP", 1) * self._sizes.get("PP", 1)
+        return int(number) * size
 
     def _numbered(self, name: str, parts: dict[str, int]) -> int:
         data, pipeline, tensor = (parts.get(part, 0) for part in ("DP", "PP", "TP"))

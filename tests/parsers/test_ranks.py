@@ -70,6 +70,42 @@ def test_the_only_workers_of_several_engines_are_ranks_as_they_appear():
     assert num_ranks(text) == 2
 
 
+TWO_ENGINES = "".join(
+    f"(EngineCore_DP{core} pid={2 + core}) INFO 07-16 10:00:00 [core.py:1] Initializing a "
+    "V1 LLM engine (v0.33.0) with config: model='a/b', tensor_parallel_size=2, "
+    "data_parallel_size=1\n"
+    for core in (0, 1)
+)
+
+
+def test_workers_of_several_engines_have_equal_names():
+    """Each engine of a dense model is configured as the only one."""
+    text = TWO_ENGINES
+    workers = [(20, 0), (30, 0), (21, 1), (31, 1)]
+    for pid, rank in workers:
+        text += (
+            f"(Worker pid={pid}) INFO 07-16 10:00:01 [parallel_state.py:1] rank {rank} in "
+            f"world size 2 is assigned as DP rank 0, PP rank 0, TP rank {rank}\n"
+        )
+    text += "".join(loaded(f"Worker_TP{rank} pid={pid}", 2) for pid, rank in workers)
+    assert [e.rank for e in of(MemoryMeasured, events(text))] == [0, 2, 1, 3]
+    assert num_ranks(text) == 4
+    named = TWO_ENGINES + "".join(
+        loaded(f"Worker_TP{rank} pid={pid}", 2) for pid, rank in workers
+    )
+    assert [e.rank for e in of(MemoryMeasured, events(named))] == [0, 2, 1, 3]
+
+
+def test_a_core_has_the_first_rank_of_its_engine():
+    text = TWO_ENGINES + loaded("Worker_TP0 pid=20") + loaded("Worker_TP1 pid=21")
+    for core, tokens in ((0, 1024), (1, 2048)):
+        text += (
+            f"(EngineCore_DP{core} pid={2 + core}) INFO 07-16 10:00:09 "
+            f"[kv_cache_utils.py:1] GPU KV cache size: {tokens:,} tokens\n"
+        )
+    assert summary_of(events(text))["memory"]["kv_cache_tokens"] == 1024
+
+
 def test_a_single_engine_has_no_rank():
     text = (
         "(EngineCore_DP0 pid=1) INFO 07-16 10:00:00 [parallel_state.py:1] rank 0 in world "
