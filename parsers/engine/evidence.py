@@ -571,7 +571,7 @@ class RankTable:
         # The sizes of the groups are unknown: order of appearance above the plain ones.
         known = self._by_name.get(name)
         if known is None:
-            known = max(self._seen, default=-1) + 1
+            known = max(self._seen, default=0) + 1
             if len(self._by_name) < MAX_RANKS:
                 self._by_name[name] = known
         return known

@@ -247,3 +247,15 @@ def test_the_ranks_of_a_part_of_a_log_are_a_guess():
     assert facts(several) == (2, True)
     assert facts(stated + several) == (2, False)
     assert facts(weights("EngineCore pid=2")) == (1, False)
+
+
+def test_the_number_of_ranks_is_a_guess_until_a_line_shows_it():
+    head = "INFO 07-16 10:00:00 [api_server.py:1044] vLLM API server version 0.9.2\n"
+    summary = summary_of(events(head))
+    assert (summary["ranks"], summary["guessed"]) == (1, ["ranks"])
+
+
+def test_a_stage_behind_the_first_is_not_rank_0():
+    """The sizes of the groups are not in the lines."""
+    text = loaded("Worker_PP1 pid=9") + loaded("Worker_PP0 pid=7")
+    assert [e.rank for e in of(MemoryMeasured, events(text))] == [1, 0]
