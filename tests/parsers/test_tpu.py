@@ -25,6 +25,44 @@ def test_a_compilation_is_named_by_the_line_that_began_it():
     assert found.duration_s == 39.64
 
 
+ARRAYS = "'num_reqs': 64, 'shared_attention_metadata': SharedAttentionMetadata("
+
+
+def test_a_shape_with_arrays_goes_over_several_lines():
+    """Graphs that are compiled by several threads end in any order."""
+    rows = (
+        "input_positions=Array([1, 1,\n       1, 1], dtype=int32), padded_num_reqs=64)}"
+    )
+    said = [
+        *(f"Precompile worker0 backbone --> {{'num_tokens': {n}, {ARRAYS}{rows}" for n in (16, 32)),
+        f"Compilation of worker0 backbone --> {{'num_tokens': 32, {ARRAYS}{rows} finished in 6.50 [secs].",
+        f"Compilation of worker0 backbone --> {{'num_tokens': 16, {ARRAYS}{rows} finished in 9.25 [secs].",
+    ]  # fmt: skip
+    text = "".join(
+        HEAD.format(second) + line + "\n"
+        for second, message in enumerate(said)
+        for line in message.split("\n")
+    )
+    found = [(c.detail, c.duration_s) for c in of(CompileFinished, events(text))]
+    assert found == [
+        ("{'num_tokens': 32, 'num_reqs': 64}", 6.5),
+        ("{'num_tokens': 16, 'num_reqs': 64}", 9.25),
+    ]
+
+
+def test_arrays_in_one_line_are_no_part_of_a_shape():
+    text = HEAD.format(9) + (
+        f"Compilation of worker0 backbone --> {{'num_tokens': 16, {ARRAYS}"
+        "input_positions=Array(shape=(16,), dtype=int32), padded_num_reqs=64)} finished "
+        "in 6.50 [secs].\n"
+    )
+    (found,) = of(CompileFinished, events(text))
+    assert (found.what, found.detail) == (
+        "backbone",
+        "{'num_tokens': 16, 'num_reqs': 64}",
+    )
+
+
 def test_a_compilation_whose_beginning_was_cut_off_has_no_shape():
     text = HEAD.format(40) + "Compilation finished in 39.64 [secs].\n"
     found = events(text)
