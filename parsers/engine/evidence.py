@@ -370,6 +370,8 @@ class RankTable:
         self._by_pid: dict[int, int] = {}
         self._by_name: dict[str, int] = {}
         self._unnumbered: dict[int, int] = {}
+        self._worlds: dict[int, int] = {}
+        """Workers that stated a world of their own, in order."""
         self._sizes: dict[str, int] = {}
         self._processes: set[tuple[str, int | None]] = set()
         self._seen: set[int] = set()
@@ -394,15 +396,25 @@ class RankTable:
         if world_size is None and not (record.process or "").startswith(_UNNUMBERED):
             return  # only the name of a folder, and the process has a name of its own
         if world_size == 1:
-            # The only workers of several engines do not name theirs: as they appear.
-            is_of_several = record.process == "Worker" and self._has_engines
-            if not is_of_several or record.pid in self._by_pid:
+            number = self._of_own_world(record)
+            if number is None:
                 return
-            rank = len(self._by_pid)
+            rank = number
         if len(self._by_pid) < MAX_PROCESSES:
             self._by_pid[record.pid] = rank
             self._swap(record.pid, rank)
             self._ranks.clear()
+
+    def _of_own_world(self, record: Record) -> int | None:
+        """The rank of a worker that states it is alone, in the order in which they do: each
+        of the only workers of several engines, and each on TPU, which drives all devices of
+        a host (tpu-inference `tpu_worker.py init_device`)."""
+        is_of_ray = (record.process or "").startswith("RayWorker")
+        if record.pid is None or not (is_of_ray or record.process == "Worker"):
+            return None
+        number = self._worlds.setdefault(record.pid, len(self._worlds))
+        has_others = is_of_ray or self._has_engines or len(self._worlds) > 1
+        return number if has_others else None
 
     def _swap(self, pid: int, rank: int) -> None:
         """A worker whose number was assumed stated it: another one that had that number
@@ -532,7 +544,7 @@ class RankTable:
         number = _core_number(name)
         if not number or (self._has_workers and not self._has_engines):
             return None
-        if self.has_processes:
+        if self.has_processes and not self._is_in_engine:
             return None
         others = any(_core_number(other).strip("0") for other, _ in self._processes)
         return int(number) if others or number != "0" else None
@@ -557,7 +569,8 @@ class RankTable:
 
     def _next_unnumbered(self, pid: int | None) -> int | None:
         """V0: rank 0 has no prefix, the others differ by their pid. With as many workers
-        as ranks it has one (vLLM `ray_distributed_executor.py`, `use_ray_spmd_worker`)."""
+        as ranks it has one (vLLM `ray_distributed_executor.py`, `use_ray_spmd_worker`), as
+        below an engine core."""
         if pid is None:
             return None
         if pid not in self._unnumbered:
@@ -566,8 +579,9 @@ class RankTable:
             used = {*self._unnumbered.values(), *self._by_pid.values()}
             product = self._sizes.get("TP", 1) * self._sizes.get("PP", 1)
             size = max(self._world_size, product)
+            has_core = any(name.startswith("EngineCore") for name, _ in self._processes)
             first = range(size > 1 and not self._has_driver)
-            order = chain(range(1, size), first, count(size))
+            order = count() if has_core else chain(range(1, size), first, count(size))
             free = (rank for rank in order if rank not in used)
             self._unnumbered[pid] = next(free)
         return self._unnumbered[pid]
