@@ -195,3 +195,25 @@ def test_a_plugin_of_another_name_is_for_its_device():
     summary = folded(events(text)).summary
     assert summary.device.kind == "tpu"
     assert not any(note.topic == "contradiction" for note in summary.notes)
+
+
+def test_what_is_loaded_beyond_the_utilisation_leaves_no_room_for_the_cache():
+    """tpu-inference `tpu_worker.py determine_available_memory`."""
+    sums = (
+        "total_hbm_used_gb=118.0GiB", "total_hbm_limit_cap_gb=112.5GiB",
+        "increasing --gpu-memory-utilization from 0.9 to a larger value.",
+    )  # fmt: skip
+    text = (
+        WORKER.format(1) + f"Init worker | rank=0 | hbm={[(0.0, 31.25)] * 4}GiB\n"
+        + WORKER.format(2) + f"Init model | hbm={[(29.5, 31.25)] * 4}GiB\n"
+        + WORKER.format(2) + "Memory statistics | total_hbm_limit_gb=125.0GiB | "
+        f"{sums[1]} | {sums[0]} | total_hbm_avail_gb=-5.5GiB\n"
+        "(EngineCore pid=7) ERROR 08-08 21:02:01 [core.py:850] EngineCore failed to start.\n"
+        "(EngineCore pid=7) ERROR 08-08 21:02:01 [core.py:850] ValueError: "
+        f"{sums[0]} exceeds {sums[1]} by 5.5GiB. Please consider {sums[2]}\n"
+    )  # fmt: skip
+    summary = folded(events(text)).summary
+    memory = summary.memory
+    assert memory.kv_cache_bytes / GIB == pytest.approx(-5.5 / 4, abs=0.01)
+    assert memory.usable_bytes / GIB == pytest.approx(112.5 / 4)
+    assert summary.contradictions == []
