@@ -217,3 +217,18 @@ def test_what_is_loaded_beyond_the_utilisation_leaves_no_room_for_the_cache():
     assert memory.kv_cache_bytes / GIB == pytest.approx(-5.5 / 4, abs=0.01)
     assert memory.usable_bytes / GIB == pytest.approx(112.5 / 4)
     assert summary.contradictions == []
+
+
+def test_graphs_that_several_threads_compile_have_no_sum():
+    """tpu-inference `compilation_manager.py`, `NUM_PRECOMPILE_WORKERS`."""
+    ended = "Compilation of worker0 sample --> {{'num_reqs': {}}} finished in {:.2f} [secs].\n"
+    for last, expected in ((20, 18.5), (12, None)):
+        text = (
+            HEAD.format(11)
+            + ended.format(8, 9)
+            + HEAD.format(last)
+            + ended.format(16, 9.5)
+        )
+        compiled = folded(events(text)).summary.compile
+        assert len(compiled.parts) == 2
+        assert compiled.seconds == expected
