@@ -11,6 +11,7 @@ import re
 
 from parsers.base import Dialect, LineRule, Made, Sample
 from parsers.engine.convert import ints_of, text_of
+from parsers.engine.evidence import PARTED
 from parsers.engine.signals import (
     PaddingListed,
     PaddingsBegun,
@@ -312,6 +313,16 @@ _RULES: tuple[LineRule, ...] = (
             "finished in 7.25 [secs].",
             {"duration_s": 7.25},
         ),
+    ),
+    note_rule(
+        PARTED,
+        "Creating DisaggEngineCore",
+        r"Creating DisaggEngineCore(?:Proc)? with slice_sizes .{1,200}",
+        "tpu",
+        "INFO 08-21 20:56:35 [core_tpu.py:647] Creating DisaggEngineCoreProc with "
+        "slice_sizes [4, 4]...",
+        device="tpu",
+        engine="tpu-inference",
     ),
     note_rule(
         "tpu_graphs_added",

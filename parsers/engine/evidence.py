@@ -49,6 +49,8 @@ _OF_TORCH = re.compile(
 API_SERVER, ARGUMENTS, ENGINE_CONFIG = 1, 2, 3
 """`LineRule.starts` of the first line of an API server, of its arguments, and of the line
 with the engine's configuration."""
+PARTED = "tpu_disaggregated"
+"""The rule of the line behind which one process makes several engines."""
 CONFIG_STATED = "engine_config_stated"
 """The rule of lines with that of an engine that was made."""
 _SHARED_CONFIGS = ("cuda", "cpu")
@@ -378,6 +380,8 @@ class RankTable:
         self._world_size = 0
         self._has_driver = False
         self._has_workers = False
+        self._num_parts = 0
+        """Engines that one process made so far, of several."""
         self._hides_workers = False
         """Ray prints one of equal lines of several workers."""
         self._has_engines = False
@@ -415,6 +419,13 @@ class RankTable:
         number = self._worlds.setdefault(record.pid, len(self._worlds))
         has_others = is_of_ray or self._has_engines or len(self._worlds) > 1
         return number if has_others else None
+
+    def add_part(self, record: Record) -> None:
+        """A process makes the next engine of several, which have ranks of their own."""
+        if record.pid is not None and self._num_parts < MAX_RANKS:
+            self._by_pid[record.pid] = self._num_parts
+            self._num_parts += 1
+            self._ranks.clear()
 
     def _swap(self, pid: int, rank: int) -> None:
         """A worker whose number was assumed stated it: another one that had that number

@@ -10,9 +10,10 @@ from warmup_insights.model.events import (
     BucketsGenerated,
     CompileFinished,
     Failure,
+    MemoryMeasured,
     WarmupStep,
 )
-from warmup_insights.units import GIB
+from warmup_insights.units import GIB, gib
 
 HEAD = "INFO 10-21 20:57:{:02d} [compilation_manager.py:58] "
 
@@ -232,3 +233,33 @@ def test_graphs_that_several_threads_compile_have_no_sum():
         compiled = folded(events(text)).summary.compile
         assert len(compiled.parts) == 2
         assert compiled.seconds == expected
+
+
+def test_engines_that_one_process_makes_are_ranks_of_one_start():
+    """tpu-inference `core_tpu.py DisaggEngineCoreProc`: for prompts, then for decoding."""
+    who = "(EngineCore pid=7) INFO 08-08 21:0{}:00 "
+    config = (
+        "[core.py:94] Initializing a V1 LLM engine (v0.27.1) with config: model='a/b'\n"
+    )
+    text = (
+        who.format(0)
+        + "[core_tpu.py:647] Creating DisaggEngineCoreProc with slice_sizes [4, 4]...\n"
+    )
+    for minute, used in ((1, 7.5), (4, 8.25)):
+        text += who.format(minute) + config
+        text += (
+            WORKER.format(minute)
+            + f"Init worker | rank=0 | hbm={[(0.0, 31.25)] * 4}GiB\n"
+        )
+        text += (
+            WORKER.format(minute + 1) + f"Init model | hbm={[(used, 31.25)] * 4}GiB\n"
+        )
+        text += (
+            who.format(minute + 2)
+            + "[core.py:312] init engine (profile, create kv cache, "
+        )
+        text += "warmup model) took 60.50 s\n"
+    found = events(text)
+    assert folded(found).summary.ranks == 2
+    loaded = [e for e in of(MemoryMeasured, found) if e.stage == "weights"]
+    assert [(e.rank, e.delta_bytes) for e in loaded] == [(0, gib(7.5)), (1, gib(8.25))]
