@@ -99,13 +99,6 @@ NOT_THERE = "Failed to import"
 looked at on other devices too (`platforms/rocm.py`)."""
 
 
-def seen_file(record: Record) -> str | None:
-    """The module that logged a line, with a mark where its libraries are missing."""
-    if record.file is None or not record.message.startswith(NOT_THERE):
-        return record.file
-    return f"?{record.file}"
-
-
 _WORDS = {
     "[ROCm] ": "rocm",
     "xpu kernel ": "xpu",
@@ -113,15 +106,28 @@ _WORDS = {
     "ACL graph ": "ascend",
     "Environment variable VLLM_CPU_KVCACHE_SPACE (GiB) for CPU": "cpu",
     "CPU-only mode doesn't support parallel": "cpu",
+    "TPU info: node_name=": "tpu",
+    "Running vLLM on TPU ": "tpu",
     "Using custom scheduler class vllm_neuron": "neuron",
     "Using custom scheduler class vllm_ascend": "ascend",
 }
 """Beginnings of lines that one platform alone prints, to that platform: vLLM
 `layers/activation.py`, `ops/topk_topp_sampler.py`, `platforms/cpu.py` and `config/
-scheduler.py`, vllm-ascend `platform.py`."""
+scheduler.py`, vllm-ascend `platform.py`, tpu-inference `__init__.py`."""
 _NO_CUDA = "Skipping CuTeDSL warmup on non-CUDA platform"
 """Beginning of a line that all platforms but CUDA print (vLLM `warmup/cutedsl_warmup.py`)."""
 _TELLING = (NOT_THERE, _NO_CUDA, *_WORDS)
+
+
+def seen_file(record: Record) -> str | None:
+    """The module that logged a line, with a mark where its libraries are missing, or the
+    device that the line itself shows, marked."""
+    text = record.message
+    if text.startswith(tuple(_WORDS)):
+        return next(f"!{_WORDS[words]}:" for words in _WORDS if text.startswith(words))
+    if record.file is None or not text.startswith(NOT_THERE):
+        return record.file
+    return f"?{record.file}"
 
 
 def _device_of_error(message: str) -> str | None:
@@ -156,21 +162,21 @@ class Evidence:
         if is_new or record.message.startswith(_TELLING):
             if len(self._printers) < MAX_PROCESSES:
                 self._printers.add(printer)
-            for words, device in _WORDS.items():
-                if record.message.startswith(words):
-                    self._add_device(device, OWN)
             self._is_no_cuda = self._is_no_cuda or record.message.startswith(_NO_CUDA)
             self.add_file(seen_file(record))
         return is_new
 
     def add_file(self, file: str | None) -> None:
-        """Take notice of the module, `path/name.py:LINE`, that logged a line."""
+        """Take notice of the module, `path/name.py:LINE`, that logged a line, or of the
+        device that the line shows."""
         if file in self._files or len(self._files) >= MAX_PROCESSES:
             return
         self._files.add(file)
         assert file is not None
         name = file.rpartition(":")[0].rpartition("/")[2]
         self._is_vllm = self._is_vllm or name in _OF_ANY_DEVICE
+        if name.startswith("!"):
+            self._add_device(name[1:], OWN)
         known = _MODULES.get(name)
         if known is None:
             return
