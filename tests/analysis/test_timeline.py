@@ -390,6 +390,16 @@ def test_a_phase_that_began_before_the_first_line_makes_an_excerpt():
     assert (time["wall_s"], totals(time)["load_model"]) == (None, 9.0)
 
 
+def test_the_cache_is_allocated_behind_the_division_where_the_head_was_cut_off():
+    """vllm-fork `hpu_executor.py`: the number of blocks, then `init_cache_engine`."""
+    time = time_of(
+        RunStarted(time=10.0, line=1),
+        KVCacheAllocated(num_blocks=3184, time=10.0, line=1),
+        MemoryMeasured(stage="kv_cache", delta_bytes=2**30, time=13.0, line=2),
+    )
+    assert totals(time) == {"kv_cache": 3.0}
+
+
 def test_the_kv_cache_is_divided_after_the_last_rank_has_profiled():
     time = time_of(
         RunStarted(time=0.0, line=1),

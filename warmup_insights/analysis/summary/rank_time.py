@@ -192,6 +192,8 @@ class RankTime:
     """When each phase was last marked as over."""
     is_cut: bool = False
     """Lines are missing since the last mark."""
+    divided: float | None = None
+    """When the number of KV blocks was first known."""
     is_initialized: bool = False
     """The engine stated that its start-up was over."""
     begun: set[str] = field(default_factory=set)
@@ -435,6 +437,7 @@ def take_mark(  # noqa: C901, PLR0912 - a table: one case for each kind
         ) and (own.doing == "profile_run" or "profile_run" not in own.ended):
             own.end("profile_run", time, None)
         case KVCacheAllocated() if not own.is_initialized:
+            own.divided = time if own.divided is None else own.divided
             own.end(PHASE_OF[KVCacheAllocated], time, None)
         case ServerReady():
             own.end(SERVER_START, time, None)
