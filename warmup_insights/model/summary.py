@@ -375,7 +375,7 @@ class PhaseBuckets(Part):
     dimensions: list[str] = []
     """Names of the dimensions as the engine gives them."""
     steps_s: float | None = None
-    """All steps and captures that have a time."""
+    """All steps and captures that have a time; None where most have none."""
     gc_s: float | None = None
     """Of that, host time in the garbage collector."""
     compiled: int | None = None
