@@ -196,6 +196,18 @@ def test_the_kv_cache_of_one_of_several_engines_is_named_so(
     assert (" per engine" in left) == is_per_engine
 
 
+@pytest.mark.parametrize(("ranks", "is_per_engine"), [(1, False), (2, True)])
+def test_on_tpu_one_engine_may_hold_all_data_parallel_shards(ranks, is_per_engine):
+    summary = summarize(RunRecord(run_id="a"), recorded_events()).summary
+    device = structs.replace(summary.device, kind="tpu")
+    config = {"tensor_parallel_size": 4, "data_parallel_size": 2}
+    summary = structs.replace(
+        summary, ranks=ranks, config=config, device=device, buckets=None
+    )
+    (left,) = [text for text in start_sentences(summary) if "KV cache" in text]
+    assert (" per engine" in left) == is_per_engine
+
+
 def test_a_compilation_is_of_a_start():
     found = CompileFinished(what="total", duration_s=18.2, time=20.0)
     (sentence, *_) = start_sentences(folded([found]).summary)

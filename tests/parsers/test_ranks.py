@@ -259,3 +259,55 @@ def test_a_stage_behind_the_first_is_not_rank_0():
     """The sizes of the groups are not in the lines."""
     text = loaded("Worker_PP1 pid=9") + loaded("Worker_PP0 pid=7")
     assert [e.rank for e in of(MemoryMeasured, events(text))] == [1, 0]
+
+
+HEAD_OF_TPU = (
+    "(APIServer pid=1) INFO 08-20 10:00:00 [utils.py:239] non-default args: {{'model': "
+    "'a/b', 'tensor_parallel_size': 4{}}}\n"
+    "(EngineCore pid=2) INFO 08-20 10:00:05 [core.py:94] Initializing a V1 LLM engine "
+    "(v0.27.1) with config: model='a/b', tensor_parallel_size=4, "
+    "pipeline_parallel_size={}, data_parallel_size=1\n"
+)
+ALONE = (
+    "INFO 08-20 10:00:09 [parallel_state.py:1700] world_size=1 rank=0 local_rank=0 "
+    "distributed_init_method=file:///tmp/a backend=gloo"
+)
+ON_TPU = (
+    "INFO 08-20 10:01:{:02d} [tpu_runner.py:1264] Init model | hbm=[({}, 31.25)]GiB"
+)
+
+
+def weights_by_rank(text: str) -> dict[int | None, float]:
+    loaded = [e for e in of(MemoryMeasured, events(text)) if e.stage == "weights"]
+    return {e.rank: round((e.delta_bytes or 0) / 2**30, 2) for e in loaded}
+
+
+def test_workers_on_tpu_that_each_drive_a_host_are_ranks_as_they_appear():
+    """They state a world of one process, and rank 0 unless they are pipeline stages."""
+    for name, ip in (
+        ("Worker", ""),
+        ("EngineCore pid=2) (RayWorkerWrapper", ", ip=10.0.0.{}"),
+    ):
+        text = HEAD_OF_TPU.format("", 2)
+        for pid, used in ((7, 3.5), (8, 3.75)):
+            who = f"({name} pid={pid}{ip.format(pid)}) "
+            text += (
+                who + "INFO 08-20 10:00:07 [__init__.py:224] Automatically detected "
+            )
+            text += f"platform tpu.\n{who}{ALONE}\n"
+            text += who + ON_TPU.format(pid, used) + "\n"
+        assert num_ranks(text) == 2
+        ranked = {rank or 0: used for rank, used in weights_by_rank(text).items()}
+        assert ranked == {0: 3.5, 1: 3.75}
+
+
+def test_engines_on_tpu_have_no_workers_whatever_their_groups_are():
+    """tpu-inference `tpu_platform.py check_and_update_config`: UniProcExecutor."""
+    text = HEAD_OF_TPU.format(", 'data_parallel_size': 2", 1)
+    for core, used in ((0, 3.5), (1, 3.75)):
+        who = f"(EngineCore_DP{core} pid={core + 7}) "
+        text += who + "INFO 08-20 10:00:09 [tpu_worker.py:489] Init worker | rank=0 | "
+        text += f"hbm=[(0.0, 31.25)]GiB\n{who}" + ON_TPU.format(core, used) + "\n"
+    assert num_ranks(text) == 2
+    ranked = {rank or 0: used for rank, used in weights_by_rank(text).items()}
+    assert ranked == {0: 3.5, 1: 3.75}

@@ -313,16 +313,23 @@ def _left(summary: RunSummary) -> Iterator[str]:
 
 def _has_several_engines(summary: RunSummary) -> bool:
     """Whether a server has several data parallel engines: each prints its own KV cache, and
-    where each is configured as the only one, more ranks than one engine has show it."""
-    config = summary.config
+    where each is configured as the only one, more ranks than one engine has show it.
+
+    On TPU one engine may hold all data parallel shards (tpu-inference
+    `layers/common/sharding.py`).
+    """
+    config, ranks = summary.config, summary.ranks or 1
     engines = config.get("data_parallel_size")
-    if isinstance(engines, int) and engines > 1:
+    has_number = isinstance(engines, int) and engines > 1
+    if summary.device.kind == "tpu":
+        return has_number and ranks > 1
+    if has_number:
         return config.get("data_parallel_rank") is None
     tensor = config.get("tensor_parallel_size")
     names = ("pipeline_parallel_size", "prefill_context_parallel_size")
     others = [config.get(name, 1) for name in names]
     sizes = [size for size in (tensor, *others) if isinstance(size, int)]
-    return len(sizes) == 3 and (summary.ranks or 1) > math.prod(sizes)
+    return len(sizes) == 3 and ranks > math.prod(sizes)
 
 
 def failure_sentence(failure: FailureFacts) -> str:

@@ -375,7 +375,7 @@ class PhaseBuckets(Part):
     dimensions: list[str] = []
     """Names of the dimensions as the engine gives them."""
     steps_s: float | None = None
-    """All steps and captures that have a time."""
+    """All steps and captures that have a time; None where most have none."""
     gc_s: float | None = None
     """Of that, host time in the garbage collector."""
     compiled: int | None = None
@@ -622,7 +622,8 @@ class CompileFacts(Part):
     """Compilations of the start-up."""
 
     seconds: float | None = None
-    """As the engine sums them up, else the sum of the parts."""
+    """As the engine sums them up, else the sum of the parts; None where that is more than
+    the time they were compiled in."""
     cache: str | None = None
     """`hit` when all graphs came from a cache, `miss` when none did, `partial` between.
     Dynamo traces the model again in a start that loads its graphs."""

@@ -416,10 +416,15 @@ class Timeline:
 
     def _behind_profiling(self, span: Span) -> Span:
         """The KV cache is divided when all ranks have measured what is left for it; Ray may
-        print that of one alone. Where none prints it (vLLM 0.8.3), the time is that of the
-        profiling run: the division follows it at once and takes none (`v1/engine/core.py`,
-        `_initialize_kv_caches`)."""
+        print that of one alone. Where none prints it (vLLM 0.8.3), the time up to the
+        division is that of the profiling run: it follows at once and takes none
+        (`v1/engine/core.py`, `_initialize_kv_caches`). The allocation is behind it."""
         if span.name != "kv_cache" or span.strength != BOUNDED:
+            return span
+        divided = [
+            own.divided for own in self.by_rank.values() if own.divided is not None
+        ]
+        if divided and min(divided) <= span.start:
             return span
         measured = [own.ended.get("profile_run") for own in self.by_rank.values()]
         ended = [at for at in measured if at is not None and at <= span.end]
