@@ -105,6 +105,8 @@ class Failed:
     phase: str | None = None
     bucket: Bucket | None = None
     is_serving: bool = False
+    module: str | None = None
+    """The innermost file of the engine or a package in the traceback."""
 
     @property
     def where(self) -> str:
@@ -119,6 +121,7 @@ def failed(summary: RunSummary) -> Failed | None:
         return Failed(
             failure.kind, failure.message, failure.line, failure.free_bytes,
             failure.needed_bytes, failure.stated, failure.phase, failure.bucket,
+            module=failure.module,
         )  # fmt: skip
     end = summary.serving.end if summary.serving else None
     if end is None or end.kind == "shutdown":
