@@ -1491,3 +1491,17 @@ def test_the_innermost_file_of_a_package_is_kept():
     (failure,) = of(Failure, events(START + text + "\n"))
     assert failure.module == "flashinfer/jit/core.py"
     assert failure.phase == "load_model"
+
+
+@pytest.mark.parametrize("between", ["", "\n"])
+@pytest.mark.parametrize("prefix", [CORE.format(5, ""), API])
+def test_what_to_do_on_a_line_below_an_error_is_part_of_it(prefix, between):
+    blank = prefix + between if between else ""
+    text = (
+        f"{prefix}ValueError: The form is not known.\n{blank}"
+        f"{prefix}Please pass `--some-form=b`.\n{prefix}and this is not of it\n"
+    )
+    (failure,) = of(Failure, events(START + text))
+    assert failure.message == (
+        "ValueError: The form is not known. Please pass `--some-form=b`."
+    )

@@ -10,7 +10,6 @@ from warmup_insights.analysis.advice.cause import (
     Failed,
     failure_rule,
     stage_of,
-    statement_of,
 )
 from warmup_insights.analysis.advice.facts import RunFacts
 from warmup_insights.analysis.advice.finding import Finding, Rule, Value, Way, rule
@@ -562,7 +561,7 @@ def _ways_past(stage: str) -> Iterator[Way]:
 
 def _known(facts: RunFacts, found: Failed) -> Iterator[Finding]:
     """The cause that the text of an error names, and what removes it."""
-    stated = statement_of(facts, found)
+    stated = found.statement
     if stated is None:
         return
     when = " while it served" if found.is_serving else ""
