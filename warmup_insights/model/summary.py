@@ -138,6 +138,8 @@ class FailureFacts(Part):
     artifact: str | None = None
     """The file of a compiled artefact, or of its loader, that the traceback leads
     through."""
+    module: str | None = None
+    """The innermost file of the engine or of a package in the traceback."""
     stated: FailureFigures = FailureFigures()
     """What the text of the error states besides."""
 
