@@ -61,7 +61,7 @@ def test_the_list_has_a_column_for_it_where_serving_ended(db, tmp_path):
     lines = invoke("runs", "--db", db).output.splitlines()
     assert "serving ended" in lines[0]
     broken = next(line for line in lines if "broken" in line)
-    assert broken.split()[1:5] == ["finished", "out", "of", "memory"]
+    assert broken.split()[1:6] == ["broken", "finished", "out", "of", "memory"]
     rows = json.loads(invoke("runs", "--db", db, "--json").output)["runs"]
     ends = {row["label"]: row["serving_end"] for row in rows}
     assert ends == {"broken": "out of memory", "serving": None}
