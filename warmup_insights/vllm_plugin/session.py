@@ -64,9 +64,8 @@ class Session:
         started_at = self._created if settings.is_first else None
         self.settings = dataclasses.replace(settings, started_at=started_at)
         self._make_recorder = make_recorder or store_recorder
-        self.subscriptions: dict[str, tuple[Any, Any]] = {}
-        """Event of the Gaudi bridge to its dispatcher and our handle; a forked child has
-        them as well."""
+        self.subscriptions: set[str] = set()
+        """Events of the Gaudi bridge that are recorded; a forked child has them as well."""
         self._renew(is_first=settings.is_first)
 
     def _renew(self, *, is_first: bool) -> None:
