@@ -581,11 +581,22 @@ class RankTable:
         number = _core_number(name)
         if not number or (self._has_workers and not self._has_engines):
             return None
+        if self.has_processes and not self._is_in_engine:
+            return self._first_of(number)
         others = any(_core_number(other).strip("0") for other, _ in self._processes)
-        if not others and number == "0":
+        return int(number) if others or number != "0" else None
+
+    def _first_of(self, number: str) -> int | None:
+        """The first rank of an engine whose workers are processes. Those of dense models
+        do not name their engine: as they appear, also where another host has the rest."""
+        if not self._has_workers:
             return None
-        size = self._sizes.get("TP", 1) * self._sizes.get("PP", 1)
-        return int(number) * (1 if self._is_in_engine else size)
+        names = {name for name, _ in self._processes}
+        place = int(number)
+        if not any(name.startswith(WORKERS) and "DP" in name for name in names):
+            cores = {int(_core_number(name)) for name in names if _core_number(name)}
+            place = sorted(cores).index(place) if place in cores else 0
+        return place * self._sizes.get("TP", 1) * self._sizes.get("PP", 1)
 
     def _numbered(self, name: str, parts: dict[str, int]) -> int:
         data, pipeline, tensor = (parts.get(part, 0) for part in ("DP", "PP", "TP"))

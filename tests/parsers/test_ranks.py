@@ -311,3 +311,19 @@ def test_engines_on_tpu_have_no_workers_whatever_their_groups_are():
     assert num_ranks(text) == 2
     ranked = {rank or 0: used for rank, used in weights_by_rank(text).items()}
     assert ranked == {0: 3.5, 1: 3.75}
+
+
+def test_an_engine_that_is_alone_on_its_host_has_the_ranks_that_are_there():
+    core = TWO_ENGINES.splitlines(keepends=True)[1]
+    for setting, others in (("'data_parallel_size': 2", ""), ("", core)):
+        text = (
+            "(MainProcess pid=1) INFO 07-16 10:00:00 [api_utils.py:286] non-default args: "
+            f"{{'model': 'a/b', {setting}}}\n" + core
+        )
+        text += loaded("Worker_TP0 pid=20") + loaded("Worker_TP1 pid=21") + others
+        text += (
+            "(EngineCore_DP1 pid=3) INFO 07-16 10:00:09 [kv_cache_utils.py:1] GPU KV cache "
+            "size: 2,048 tokens\n"
+        )
+        summary = summary_of(events(text))
+        assert (summary["ranks"], summary["memory"]["kv_cache_tokens"]) == (2, 2048)
