@@ -49,6 +49,8 @@ _OF_TORCH = re.compile(
 API_SERVER, ARGUMENTS, ENGINE_CONFIG = 1, 2, 3
 """`LineRule.starts` of the first line of an API server, of its arguments, and of the line
 with the engine's configuration."""
+PARTED = "tpu_disaggregated"
+"""The rule of the line behind which one process makes several engines."""
 CONFIG_STATED = "engine_config_stated"
 """The rule of lines with that of an engine that was made."""
 _SHARED_CONFIGS = ("cuda", "cpu")
@@ -97,13 +99,6 @@ NOT_THERE = "Failed to import"
 looked at on other devices too (`platforms/rocm.py`)."""
 
 
-def seen_file(record: Record) -> str | None:
-    """The module that logged a line, with a mark where its libraries are missing."""
-    if record.file is None or not record.message.startswith(NOT_THERE):
-        return record.file
-    return f"?{record.file}"
-
-
 _WORDS = {
     "[ROCm] ": "rocm",
     "xpu kernel ": "xpu",
@@ -111,15 +106,28 @@ _WORDS = {
     "ACL graph ": "ascend",
     "Environment variable VLLM_CPU_KVCACHE_SPACE (GiB) for CPU": "cpu",
     "CPU-only mode doesn't support parallel": "cpu",
+    "TPU info: node_name=": "tpu",
+    "Running vLLM on TPU ": "tpu",
     "Using custom scheduler class vllm_neuron": "neuron",
     "Using custom scheduler class vllm_ascend": "ascend",
 }
 """Beginnings of lines that one platform alone prints, to that platform: vLLM
 `layers/activation.py`, `ops/topk_topp_sampler.py`, `platforms/cpu.py` and `config/
-scheduler.py`, vllm-ascend `platform.py`."""
+scheduler.py`, vllm-ascend `platform.py`, tpu-inference `__init__.py`."""
 _NO_CUDA = "Skipping CuTeDSL warmup on non-CUDA platform"
 """Beginning of a line that all platforms but CUDA print (vLLM `warmup/cutedsl_warmup.py`)."""
 _TELLING = (NOT_THERE, _NO_CUDA, *_WORDS)
+
+
+def seen_file(record: Record) -> str | None:
+    """The module that logged a line, with a mark where its libraries are missing, or the
+    device that the line itself shows, marked."""
+    text = record.message
+    if text.startswith(tuple(_WORDS)):
+        return next(f"!{_WORDS[words]}:" for words in _WORDS if text.startswith(words))
+    if record.file is None or not text.startswith(NOT_THERE):
+        return record.file
+    return f"?{record.file}"
 
 
 def _device_of_error(message: str) -> str | None:
@@ -154,21 +162,21 @@ class Evidence:
         if is_new or record.message.startswith(_TELLING):
             if len(self._printers) < MAX_PROCESSES:
                 self._printers.add(printer)
-            for words, device in _WORDS.items():
-                if record.message.startswith(words):
-                    self._add_device(device, OWN)
             self._is_no_cuda = self._is_no_cuda or record.message.startswith(_NO_CUDA)
             self.add_file(seen_file(record))
         return is_new
 
     def add_file(self, file: str | None) -> None:
-        """Take notice of the module, `path/name.py:LINE`, that logged a line."""
+        """Take notice of the module, `path/name.py:LINE`, that logged a line, or of the
+        device that the line shows."""
         if file in self._files or len(self._files) >= MAX_PROCESSES:
             return
         self._files.add(file)
         assert file is not None
         name = file.rpartition(":")[0].rpartition("/")[2]
         self._is_vllm = self._is_vllm or name in _OF_ANY_DEVICE
+        if name.startswith("!"):
+            self._add_device(name[1:], OWN)
         known = _MODULES.get(name)
         if known is None:
             return
@@ -369,13 +377,18 @@ class RankTable:
     def __init__(self) -> None:
         self._by_pid: dict[int, int] = {}
         self._by_name: dict[str, int] = {}
+        self._pids_of_equals: dict[str | int, list[int]] = {}
         self._unnumbered: dict[int, int] = {}
+        self._worlds: dict[int, int] = {}
+        """Workers that stated a world of their own, in order."""
         self._sizes: dict[str, int] = {}
         self._processes: set[tuple[str, int | None]] = set()
         self._seen: set[int] = set()
         self._world_size = 0
         self._has_driver = False
         self._has_workers = False
+        self._num_parts = 0
+        """Engines that one process made so far, of several."""
         self._hides_workers = False
         """Ray prints one of equal lines of several workers."""
         self._has_engines = False
@@ -394,14 +407,33 @@ class RankTable:
         if world_size is None and not (record.process or "").startswith(_UNNUMBERED):
             return  # only the name of a folder, and the process has a name of its own
         if world_size == 1:
-            # The only workers of several engines do not name theirs: as they appear.
-            is_of_several = record.process == "Worker" and self._has_engines
-            if not is_of_several or record.pid in self._by_pid:
+            number = self._of_own_world(record)
+            if number is None:
                 return
-            rank = len(self._by_pid)
+            rank = number
+        elif world_size is not None:
+            rank += world_size * self._engine_of(record.pid, rank)
         if len(self._by_pid) < MAX_PROCESSES:
             self._by_pid[record.pid] = rank
             self._swap(record.pid, rank)
+            self._ranks.clear()
+
+    def _of_own_world(self, record: Record) -> int | None:
+        """The rank of a worker that states it is alone, in the order in which they do: each
+        of the only workers of several engines, and each on TPU, which drives all devices of
+        a host (tpu-inference `tpu_worker.py init_device`)."""
+        is_of_ray = (record.process or "").startswith("RayWorker")
+        if record.pid is None or not (is_of_ray or record.process == "Worker"):
+            return None
+        number = self._worlds.setdefault(record.pid, len(self._worlds))
+        has_others = is_of_ray or self._has_engines or len(self._worlds) > 1
+        return number if has_others else None
+
+    def add_part(self, record: Record) -> None:
+        """A process makes the next engine of several, which have ranks of their own."""
+        if record.pid is not None and self._num_parts < MAX_RANKS:
+            self._by_pid[record.pid] = self._num_parts
+            self._num_parts += 1
             self._ranks.clear()
 
     def _swap(self, pid: int, rank: int) -> None:
@@ -445,6 +477,9 @@ class RankTable:
             if len(self._processes) < MAX_PROCESSES:
                 self._processes.add((record.process, record.pid))
                 self._ranks.clear()
+            if is_engine:
+                cores = {_core_number(name) for name, _ in self._processes}
+                self._has_engines |= len(cores - {""}) > 1
             self.rank_of(record)
 
     def rank_of(self, record: Record) -> int | None:
@@ -522,20 +557,46 @@ class RankTable:
             return int(number[1])
         parts = {part: int(value) for part, value in _PARTS.findall(name)}
         if parts:
+            parts.setdefault("DP", self._engine_of(record.pid, name))
             return self._numbered(name, parts)
         if name.startswith(_UNNUMBERED):
             return self._next_unnumbered(record.pid)
         return None
 
+    def _engine_of(self, pid: int | None, own: str | int) -> int:
+        """Which of several engines of a dense model a worker belongs to, in the order in
+        which they appear: their workers have equal names and ranks (`run_engine_core`).
+
+        `own` is the name or the rank.
+        """
+        if not self._has_engines or pid is None:
+            return 0
+        pids = self._pids_of_equals.setdefault(own, [])
+        if pid not in pids and len(pids) < MAX_RANKS:
+            pids.append(pid)
+        return pids.index(pid) if pid in pids else 0
+
     def _of_core(self, name: str) -> int | None:
-        """An engine of several that has only one worker, or runs it itself."""
+        """The first rank of an engine of several."""
         number = _core_number(name)
         if not number or (self._has_workers and not self._has_engines):
             return None
-        if self.has_processes:
-            return None
+        if self.has_processes and not self._is_in_engine:
+            return self._first_of(number)
         others = any(_core_number(other).strip("0") for other, _ in self._processes)
         return int(number) if others or number != "0" else None
+
+    def _first_of(self, number: str) -> int | None:
+        """The first rank of an engine whose workers are processes. Those of dense models
+        do not name their engine: as they appear, also where another host has the rest."""
+        if not self._has_workers:
+            return None
+        names = {name for name, _ in self._processes}
+        place = int(number)
+        if not any(name.startswith(WORKERS) and "DP" in name for name in names):
+            cores = {int(_core_number(name)) for name in names if _core_number(name)}
+            place = sorted(cores).index(place) if place in cores else 0
+        return place * self._sizes.get("TP", 1) * self._sizes.get("PP", 1)
 
     def _numbered(self, name: str, parts: dict[str, int]) -> int:
         data, pipeline, tensor = (parts.get(part, 0) for part in ("DP", "PP", "TP"))
@@ -550,14 +611,15 @@ class RankTable:
         # The sizes of the groups are unknown: order of appearance above the plain ones.
         known = self._by_name.get(name)
         if known is None:
-            known = max(self._seen, default=-1) + 1
+            known = max(self._seen, default=0) + 1
             if len(self._by_name) < MAX_RANKS:
                 self._by_name[name] = known
         return known
 
     def _next_unnumbered(self, pid: int | None) -> int | None:
         """V0: rank 0 has no prefix, the others differ by their pid. With as many workers
-        as ranks it has one (vLLM `ray_distributed_executor.py`, `use_ray_spmd_worker`)."""
+        as ranks it has one (vLLM `ray_distributed_executor.py`, `use_ray_spmd_worker`), as
+        below an engine core."""
         if pid is None:
             return None
         if pid not in self._unnumbered:
@@ -566,8 +628,9 @@ class RankTable:
             used = {*self._unnumbered.values(), *self._by_pid.values()}
             product = self._sizes.get("TP", 1) * self._sizes.get("PP", 1)
             size = max(self._world_size, product)
+            has_core = any(name.startswith("EngineCore") for name, _ in self._processes)
             first = range(size > 1 and not self._has_driver)
-            order = chain(range(1, size), first, count(size))
+            order = count() if has_core else chain(range(1, size), first, count(size))
             free = (rank for rank in order if rank not in used)
             self._unnumbered[pid] = next(free)
         return self._unnumbered[pid]

@@ -101,7 +101,7 @@ MEMORY_RULES: tuple[LineRule, ...] = (
         rf"Memory statistics \| total_hbm_limit_gb=(?P<total_gib>{_NUM})GiB \| "
         rf"(?:total_hbm_limit_cap_gb=(?P<usable_gib>{_NUM})GiB \| )?"
         rf"total_hbm_used_gb=(?P<used_gib>{_NUM})GiB \| "
-        rf"total_hbm_avail_gb=(?P<available_gib>{_NUM})GiB",
+        rf"total_hbm_avail_gb=(?P<available_gib>-?{_NUM})GiB",
         # Sums over the devices of the mesh (`tpu_worker.py determine_available_memory`).
         HbmSums,
         device="tpu",

@@ -162,7 +162,9 @@ def open_engine(
         if sys.version_info >= (3, 11):
             connection.setlimit(sqlite3.SQLITE_LIMIT_LENGTH, MAX_VALUE)
         connection.execute("PRAGMA synchronous = NORMAL")
-        if not read_only:
+        if read_only:
+            connection.execute("PRAGMA query_only = ON")
+        else:
             connection.execute(f"PRAGMA page_size = {PAGE_SIZE}")
         return connection
 
@@ -192,17 +194,22 @@ def check_path(path: Path, *, read_only: bool) -> None:
 
 
 def _read_mode(path: Path) -> str:
-    """`mode=ro`, or `immutable=1` where a reader may not even make its index of the log.
+    """How a database is opened that is only read.
 
-    A database in WAL mode needs a shared-memory file beside it, which cannot be made
-    in a folder that is read-only; without a log there is nothing to share.
+    One in WAL mode needs a log and a shared-memory file beside it. The last connection
+    removes them when it is closed, unless it is `mode=ro`. They cannot be made in a
+    folder that is read-only: `immutable=1` does without, where there is no log to share.
     """
     log = path.with_name(path.name + "-wal")
     has_log = log.exists() and log.stat().st_size > 0
+    if not _is_writable(path.parent):
+        return "mode=ro" if has_log else "mode=ro&immutable=1"
+    return "mode=rw" if _is_writable(path) else "mode=ro"
+
+
+def _is_writable(path: Path) -> bool:
     effective = os.access in os.supports_effective_ids
-    if not has_log and not os.access(path.parent, os.W_OK, effective_ids=effective):
-        return "mode=ro&immutable=1"
-    return "mode=ro"
+    return os.access(path, os.W_OK, effective_ids=effective)
 
 
 def _postgres_engine(url: URL, *, read_only: bool) -> Engine:

@@ -222,6 +222,13 @@ def _whole_sections(config: Any) -> dict[str, str]:
     return texts
 
 
+def name_of(error: BaseException) -> str:
+    """The class of an error, as a traceback names it."""
+    kind = type(error)
+    is_bare = kind.__module__ in ("builtins", "__main__")
+    return kind.__qualname__ if is_bare else f"{kind.__module__}.{kind.__qualname__}"
+
+
 def model_of(config: Any) -> str | None:
     """The model that a `VllmConfig` names."""
     model = getattr(getattr(config, "model_config", None), "model", None)

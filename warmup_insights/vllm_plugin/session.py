@@ -231,7 +231,7 @@ class Session:
         self._failed = id(error)
         self._has_failed = True
         free, _ = device.free_and_total()
-        text = raised_text(type(error).__name__, str(error))[:MESSAGE_LIMIT]
+        text = raised_text(facts.name_of(error), str(error))[:MESSAGE_LIMIT]
         figures: dict[str, Any] = {"free_bytes": free, **figures_of(text)}
         self.emit(
             Failure,

@@ -300,12 +300,13 @@ class Buckets:
         fewest = min(captured_lists, key=len) if captured_lists else None
         first = facts[0] if facts else _PhaseFacts()
         own = [row for row in rows if row.phase == phase]
+        warmed = least_known(self._warmed_count(item) for item in facts)
         return PhaseBuckets(
             generated=generated,
             omitted=least_known(
                 first_known(item.omitted_counted, item.omitted_listed) for item in facts
             ),
-            warmed=least_known(self._warmed_count(item) for item in facts),
+            warmed=warmed,
             captured=captured,
             captured_reported=least_known(
                 item.summary.captured_reported if item.summary else None
@@ -321,7 +322,7 @@ class Buckets:
             missed=missed,
             strategy=first.strategy,
             dimensions=self._dimensions.get(phase, []),
-            steps_s=sum_known((first.together_s, *(row.duration_s for row in own))),
+            steps_s=_steps_s(first.together_s, own, warmed),
             gc_s=sum_known(row.gc_s for row in own),
             compiled=sum_known(row.compiled for row in own),
             compile_s=sum_known(row.compile_s for row in own),
@@ -481,3 +482,14 @@ def _graph_fate(
         return False, True
     captured = None if captured_ones is None else False
     return captured, False if facts.saw_skips or facts.saw_captures else None
+
+
+def _steps_s(
+    together_s: float | None, rows: Sequence[BucketRow], warmed: int | None
+) -> float | None:
+    """Seconds of the steps; None where lines are missing and most steps have no time."""
+    timed = [row.duration_s for row in rows if row.duration_s is not None]
+    if together_s is None and 2 * len(timed) < (warmed or 0):
+        return None
+    known: float | None = sum_known((together_s, *timed))
+    return known
