@@ -266,10 +266,10 @@ PROGRAM_LINES = 300
 """Imports print fewer lines; a trainer that builds its model first prints more."""
 LONG_BEFORE_S = 600.0
 """A program makes its engine, and that its processes, sooner after they imported vLLM."""
-SPAWNING = frozenset({"max_model_len", PLATFORM})
-"""Rules of the line behind which nothing slow is left of an engine's configuration (vLLM
-`EngineArgs.create_engine_config`: the model's comes first), and of one that each process
-prints."""
+SPAWNING = frozenset({"max_model_len", "task", PLATFORM})
+"""Rules of lines behind which nothing slow is left of an engine's configuration (vLLM
+`EngineArgs.create_engine_config`: the model's comes first; before 0.9.2 its length is not
+printed), and of one that each process prints."""
 IMPORTING = frozenset({PLATFORM, "plugins_loading", _TRITON})
 """Rules of lines that a process prints while it imports vLLM."""
 
@@ -347,6 +347,11 @@ _UNNUMBERED = ("VllmWorkerProcess", "RayWorker")
 WORKERS = ("VllmWorker", "Worker", "RayWorker")
 _OF_A_WORKER = ("worker.py", "model_runner.py", "loader.py")
 """Ends of the names of modules that run once per rank."""
+
+
+def is_grouped(name: str) -> bool:
+    """Whether a process is named after its groups of ranks."""
+    return _PARTS.search(name) is not None
 
 
 def _core_number(name: str) -> str:
@@ -544,6 +549,10 @@ class RankTable:
             return parts["EP"]
         if data == 0 and pipeline == 0:
             return tensor
+        if len(parts) == 1:
+            # A name has each group of more than one rank (vLLM `v1/executor/
+            # multiproc_executor.py setup_proc_title_and_log_prefix`): there is no other.
+            return data + pipeline
         sizes = self._sizes
         if "TP" in sizes:
             return (data * sizes.get("PP", 1) + pipeline) * sizes["TP"] + tensor
