@@ -372,11 +372,14 @@ class OpenRun:
 
     def _repeats_opening(self, rule: LineRule, record: Record) -> bool:
         has_engine = any(name.startswith("EngineCore") for name in self._only_pids)
+        is_server = rule.starts < ENGINE_CONFIG
+        if self.is_excerpt and (self.has_cache or (self.has_measured and is_server)):
+            return True  # what opens a start-up stands above what it measures
         return (
             (rule.starts, record.process) in self._openings
             or any(rule.starts < place for place, _ in self._openings)
             or self.is_ready
-            or (rule.starts < ENGINE_CONFIG and has_engine)
+            or (is_server and has_engine)
         )
 
     def _is_another_engine(self, later: float, made: Iterable[Made]) -> bool:

@@ -490,6 +490,27 @@ def test_lines_of_several_starts_without_their_beginning_are_several(pids):
     assert all(summary_of(run)["memory"]["kv_cache_tokens"] for run in runs.values())
 
 
+@pytest.mark.parametrize(
+    ("measured", "opening"),
+    [
+        ("Loading model weights took 7.5100 GB", "vLLM API server version 0.19.1"),
+        (
+            "GPU KV cache size: 1,024 tokens",
+            "Initializing a V1 LLM engine (v0.19.1) with config: model='a/b'",
+        ),
+    ],
+)
+def test_what_opens_a_start_below_what_another_measured_opens_the_next(
+    measured, opening
+):
+    """The first one has no head."""
+    line = "INFO 07-16 10:0{}:00 [model_runner.py:1115] {}\n"
+    text = line.format(0, measured) + line.format(1, opening)
+    first, second = (folded(found).summary for found in read(text)[0].values())
+    assert first.memory is not None
+    assert (second.memory, second.engine.version) == (None, "0.19.1")
+
+
 def test_a_client_that_imports_vllm_long_after_another_is_none_of_its_start():
     line = (
         "INFO 03-02 {}:00 [__init__.py:44] Available plugins for group vllm.platform_plugins:\n"
