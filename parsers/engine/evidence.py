@@ -274,10 +274,10 @@ PROGRAM_LINES = 300
 """Imports print fewer lines; a trainer that builds its model first prints more."""
 LONG_BEFORE_S = 600.0
 """A program makes its engine, and that its processes, sooner after they imported vLLM."""
-SPAWNING = frozenset({"max_model_len", PLATFORM})
-"""Rules of the line behind which nothing slow is left of an engine's configuration (vLLM
-`EngineArgs.create_engine_config`: the model's comes first), and of one that each process
-prints."""
+SPAWNING = frozenset({"max_model_len", "task", PLATFORM})
+"""Rules of lines behind which nothing slow is left of an engine's configuration (vLLM
+`EngineArgs.create_engine_config`: the model's comes first; before 0.9.2 its length is not
+printed), and of one that each process prints."""
 IMPORTING = frozenset({PLATFORM, "plugins_loading", _TRITON})
 """Rules of lines that a process prints while it imports vLLM."""
 
@@ -357,6 +357,11 @@ _OF_A_WORKER = ("worker.py", "model_runner.py", "loader.py")
 """Ends of the names of modules that run once per rank."""
 
 
+def is_grouped(name: str) -> bool:
+    """Whether a process is named after its groups of ranks."""
+    return _PARTS.search(name) is not None
+
+
 def _core_number(name: str) -> str:
     """The data parallel rank in the name of an engine core, without `DP` until v0.9."""
     found = _CORE.match(name)
@@ -376,7 +381,7 @@ class RankTable:
 
     def __init__(self) -> None:
         self._by_pid: dict[int, int] = {}
-        self._by_name: dict[str, int] = {}
+        self._by_name: dict[tuple[str, int], int] = {}
         self._pids_of_equals: dict[str | int, list[int]] = {}
         self._unnumbered: dict[int, int] = {}
         self._worlds: dict[int, int] = {}
@@ -557,8 +562,7 @@ class RankTable:
             return int(number[1])
         parts = {part: int(value) for part, value in _PARTS.findall(name)}
         if parts:
-            parts.setdefault("DP", self._engine_of(record.pid, name))
-            return self._numbered(name, parts)
+            return self._numbered(name, parts, self._engine_of(record.pid, name))
         if name.startswith(_UNNUMBERED):
             return self._next_unnumbered(record.pid)
         return None
@@ -598,22 +602,27 @@ class RankTable:
             place = sorted(cores).index(place) if place in cores else 0
         return place * self._sizes.get("TP", 1) * self._sizes.get("PP", 1)
 
-    def _numbered(self, name: str, parts: dict[str, int]) -> int:
-        data, pipeline, tensor = (parts.get(part, 0) for part in ("DP", "PP", "TP"))
+    def _numbered(self, name: str, parts: dict[str, int], engine: int) -> int:
+        pipeline, tensor = (parts.get(part, 0) for part in ("PP", "TP"))
+        data = parts.get("DP", engine)
         if "EP" in parts and "PP" not in parts:
             # The experts' group spans data and tensor parallel ranks in their order.
             return parts["EP"]
         if data == 0 and pipeline == 0:
             return tensor
+        if len(parts) == 1 and engine == 0:
+            # A name has each group of more than one rank (vLLM `v1/executor/
+            # multiproc_executor.py setup_proc_title_and_log_prefix`): there is no other.
+            return data + pipeline
         sizes = self._sizes
         if "TP" in sizes:
             return (data * sizes.get("PP", 1) + pipeline) * sizes["TP"] + tensor
         # The sizes of the groups are unknown: order of appearance above the plain ones.
-        known = self._by_name.get(name)
+        known = self._by_name.get((name, engine))
         if known is None:
             known = max(self._seen, default=0) + 1
             if len(self._by_name) < MAX_RANKS:
-                self._by_name[name] = known
+                self._by_name[name, engine] = known
         return known
 
     def _next_unnumbered(self, pid: int | None) -> int | None:

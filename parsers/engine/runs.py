@@ -23,6 +23,7 @@ from parsers.engine.evidence import (
     Imports,
     RankTable,
     imports_unnamed,
+    is_grouped,
 )
 from parsers.engine.failures import Traceback
 from parsers.engine.joining import Joiner
@@ -101,6 +102,10 @@ front-end.` is none: it is the first line of an engine's process."""
 _COORDINATOR = "Started DP Coordinator process"
 """It is started, and waited for, right before the data parallel engines (vLLM
 `v1/engine/utils.py launch_core_engines`)."""
+_OVERRIDES = "env_override.py"
+"""A process that inherits what its parent set for NCCL imports vLLM (until v0.10)."""
+_STOPPING = "[shutdown] "
+"""The server stops the engine's process that it waited for (vLLM `v1/utils.py shutdown`)."""
 STARTUP_LINES = 50_000
 """After so many lines without a ready server only candidate lines are read."""
 NEAR_LINES = 5
@@ -319,7 +324,7 @@ class OpenRun:
         """
         name, front = record.process, self._front
         if rule.name == PLATFORM:
-            if front is not None and front[0] is None:
+            if front is not None and front[0] is None and not self.has_engine:
                 self._front = (_UNNAMED, *front[1:])
             return
         is_front = record.actor is None and (name is None or name.startswith(_FRONT))
@@ -379,11 +384,14 @@ class OpenRun:
 
     def _repeats_opening(self, rule: LineRule, record: Record) -> bool:
         has_engine = any(name.startswith("EngineCore") for name in self._only_pids)
+        is_server = rule.starts < ENGINE_CONFIG
+        if self.is_excerpt and (self.has_cache or (self.has_measured and is_server)):
+            return True  # what opens a start-up stands above what it measures
         return (
             (rule.starts, record.process) in self._openings
             or any(rule.starts < place for place, _ in self._openings)
             or self.is_ready
-            or (rule.starts < ENGINE_CONFIG and has_engine)
+            or (is_server and has_engine)
         )
 
     def _is_another_engine(self, later: float, made: Iterable[Made]) -> bool:
@@ -456,7 +464,14 @@ class OpenRun:
         CoreEngineProcManager`: it is spawned and imports vLLM anew)."""
         process = record.process
         configured_by, last, number = front
-        is_launch = last is not None and record.message.startswith(_COORDINATOR)
+        is_launch = last is not None and (
+            record.message.startswith(_COORDINATOR)
+            or (record.file or "").startswith(_OVERRIDES)
+        )
+        if process == configured_by and record.message.startswith(_STOPPING):
+            # No line of the engine's process is there.
+            self._front = None
+            return (PhaseMarked(name="configure", edge="end", time=last, line=number),)
         if process == configured_by and not is_launch:
             self._front = (process, time, line)
             return ()
@@ -612,12 +627,16 @@ class Source:
     def _engine_of(self, record: Record, current: OpenRun) -> OpenRun | None:
         """The earlier start that alone has workers, of several that go on together; a
         worker's first line shows neither its engine nor its model."""
-        if not (record.process or "").startswith(WORKERS):
+        name = record.process or ""
+        if not name.startswith(WORKERS):
             return None
+        # It has the name of its groups before its server is ready, and may be silent then.
+        is_new = not is_grouped(name)
         starts = [*self.beside, current]
         found = [
             run for run in starts
             if run.ranks.has_processes and not run.tracker.failures.is_over
+            and not (run.is_ready and is_new)
         ]  # fmt: skip
         return found[0] if len(found) == 1 and found[0] is not current else None
 

@@ -114,6 +114,8 @@ def graphs(kept: KeptEvents) -> GraphFacts | None:
             key = (event.mode, event.bucket)
             single.setdefault(key, copied(event, CaptureFacts))
     done = next(iter(kept.of(GraphsCaptured)), None)
+    # The last states of a bar that is not full by then are not in the log.
+    is_over = done is not None
     estimated = kept.last(GraphMemoryEstimated, "estimated_bytes")
     taken = kept.last(GraphMemoryEstimated, "actual_bytes")
     if taken is None:
@@ -127,7 +129,9 @@ def graphs(kept: KeptEvents) -> GraphFacts | None:
     captured = len(single) or None
     if done.count is not None:
         captured = done.count
-    elif bars:
+    elif bars and not (
+        is_over and any(bar.captured < bar.total for bar in bars.values())
+    ):
         captured = sum(bar.captured for bar in bars.values())
     return GraphFacts(
         captured=captured,
