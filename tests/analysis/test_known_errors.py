@@ -188,7 +188,7 @@ TEXTS = [
     ("RuntimeError: Could not find nvcc", "missing_tool", "CUDA toolkit", {}),
     ("ModuleNotFoundError: No module named 'decord'", "missing_tool", "install decord", {}),
     ("ImportError: libcudart.so.12: cannot open shared object file", "missing_tool",
-     "asks for CUDA 12", {}),
+     "needs CUDA 12", {}),
     ("ImportError: libcublas.so.13: cannot open shared object file", "missing_tool",
      "https://wheels.vllm.ai/RELEASE/cu129", {}),
     ("requests.exceptions.SSLError: (MaxRetryError('[SSL: CERTIFICATE_VERIFY_FAILED] certificate "

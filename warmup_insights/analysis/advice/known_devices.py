@@ -69,7 +69,7 @@ _BACKEND = re.compile(r"(\w{1,40}): \[([^\]]{0,400})\]")
 
 
 def _nearest_backend(match: re.Match[str]) -> Iterable[Way]:
-    """The settings that some backend asks for, or what the nearest one lacks."""
+    """The settings with which some backend runs, or what the nearest one lacks."""
     reasons = {
         backend: [reason.strip() for reason in text.split(",")]
         for backend, text in _BACKEND.findall(match[1])

@@ -70,7 +70,7 @@ def _of_one_cuda(match: re.Match[str]) -> Iterable[Way]:
     other = "cu130" if match[2] == "12" else "cu129"
     yield Way(
         "vLLM for the CUDA of torch (`python -c 'import torch; print(torch.version.cuda)'`): "
-        f"the one installed asks for CUDA {match[2]}. {WHEELS.format(cuda=other)}",
+        f"the one installed needs CUDA {match[2]}. {WHEELS.format(cuda=other)}",
         "another environment",
     )
     yield Way(

@@ -679,7 +679,7 @@ ROWS: tuple[KnownError, ...] = (
 )  # fmt: skip
 
 
-def _as_asked_for(match: re.Match[str]) -> Iterable[Way]:
+def _as_stated(match: re.Match[str]) -> Iterable[Way]:
     """A setting by its name, with the place that it has in the command."""
     place = "an option or a value in the files of the model"
     if match[1] in _OF_DRAFTS:
@@ -736,6 +736,6 @@ LAST: tuple[KnownError, ...] = rows(
      r"(?:(?:must|should|has to|needs to) (?:be\b|less\b|equal\b)|"
      r"cannot be (?:other|larger|greater|less|smaller|higher|lower)\b)",
      "The engine refuses a value",
-     _as_asked_for),
+     _as_stated),
 )  # fmt: skip
 """Wide texts, which count where no other row has matched."""
