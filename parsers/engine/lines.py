@@ -231,6 +231,11 @@ class LineParser:
             like = _Counted(lines, rule.name, self._source, self._now, run)
             self._counted[lines.head] = like
 
+    def settle(self) -> None:
+        """Read an error without the lines that may follow: where a log grows, none may."""
+        for record, line in self._joiner.take_error():
+            self._dispatch_record(record, line)
+
     def close(self) -> None:
         """Read nothing more: finish what is pending."""
         for name in list(self._sources):
