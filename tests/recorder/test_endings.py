@@ -154,7 +154,7 @@ import multiprocessing, sys
 from warmup_insights.model.events import WarmupStep
 from warmup_insights.recorder import Recorder
 from warmup_insights.model.run import RunRecord
-from warmup_insights.storage import Spool
+from warmup_insights.storage.spool import Spool
 
 recorder = Recorder(Spool(sys.argv[1], RunRecord(run_id="run1")))
 
