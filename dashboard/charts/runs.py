@@ -14,7 +14,7 @@ from dashboard.charts.base import OUTLINE, Figure, name_axes, new_figure, time_u
 from dashboard.palette import MUTED, colour
 from dashboard.text import figure_text, short_name, visible
 from warmup_insights.analysis.change_points import change_points
-from warmup_insights.analysis.pareto import TOLERANCE
+from warmup_insights.analysis.compare import NOTICEABLE
 from warmup_insights.analysis.sentences import (
     cause_text,
     largest_phase,
@@ -168,7 +168,7 @@ def _change_text(row: Mapping[Any, Any], before: Mapping[Any, Any]) -> str | Non
         now, then = row[name], before[name]
         if pd.notna(now) and pd.notna(then) and then > 0:
             share = now / then - 1
-            if abs(share) <= TOLERANCE:
+            if abs(share) <= NOTICEABLE:
                 return "same"
             return f"{100 * abs(share):.0f} % {'slower' if share > 0 else 'faster'}"
     return None
