@@ -35,7 +35,7 @@ def render() -> None:
         widgets.empty(
             "No runs yet",
             "Drop a log onto the field above, let the command line read one, or look at "
-            "a story in five steps:",
+            "the demo, a warm-up in five steps:",
             "warmup-insights ingest server.log\nwarmup-insights demo",
         )
         return
