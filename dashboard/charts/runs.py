@@ -63,18 +63,19 @@ def doubtful(names: Iterable[str]) -> str | None:
 
 MAX_CAUSE = 56
 """Characters of a cause in the list; the page of the run has all of it."""
-_FIRST = {"failed": 0, "interrupted": 0}
+_FIRST = ("failed", "interrupted")
 """Statuses that come before all others in a list."""
 
 
 def runs_table(rows: pd.DataFrame, summaries: Mapping[str, RunSummary]) -> pd.DataFrame:
-    """The list of runs, failed ones first, those whose log has no time last: one column
-    per thing a person looks for.
+    """The list of runs, first those that failed in start or serving, those whose log has
+    no time last: one column per thing a person looks for.
 
     Columns in which no run has anything are left out; `rows` are `runs_frame`.
     """
-    order = rows["status"].map(lambda status: _FIRST.get(status, 1))
-    order = order.where((order < 1) | rows["started_at"].notna(), 2)
+    broken = [n for n, each in summaries.items() if serving_cause(each) is not None]
+    is_first = rows["status"].isin(_FIRST) | rows["run_id"].isin(broken)
+    order = rows["started_at"].isna().map({False: 1, True: 2}).mask(is_first, 0)
     rows = rows.assign(order=order, change=_changes(rows))
     rows = rows.sort_values("order", kind="stable")
     table = pd.DataFrame([_row(row, summaries) for row in rows.to_dict("records")])
