@@ -102,7 +102,7 @@ def _show(run: RunRecord) -> None:
         points = memory_points(folded)
         _numbers(run, folded, now if status == "running" else None, points)
         with st.container():  # keeps its place, so that an alarm moves no chart
-            _alarm(run, folded.summary.progress, now, status)
+            _alarm(run, folded.summary.progress, now)
         _memory(run, folded, points)
 
 
@@ -163,8 +163,8 @@ def _numbers(
     )  # fmt: skip
 
 
-def _alarm(run: RunRecord, here: Progress, now: float, status: str) -> None:
-    if status == "interrupted":
+def _alarm(run: RunRecord, here: Progress, now: float) -> None:
+    if run.is_interrupted(now):
         st.error(
             "The recorder stopped writing: its process is gone or stopped. What it wrote "
             "until then is kept.",
@@ -172,7 +172,7 @@ def _alarm(run: RunRecord, here: Progress, now: float, status: str) -> None:
         )
         return
     last = here.last_at if run.source_kind == "recorder" else run.updated_at
-    if status != "running" or last is None:
+    if run.status != "running" or last is None:
         return
     quiet_s = now - last
     if quiet_s > max(SHORTEST_ALARM_S, ALARM_TIMES * here.longest_silence_s):

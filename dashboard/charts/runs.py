@@ -63,8 +63,6 @@ def doubtful(names: Iterable[str]) -> str | None:
 
 MAX_CAUSE = 56
 """Characters of a cause in the list; the page of the run has all of it."""
-_FIRST = ("failed", "interrupted")
-"""Statuses that come before all others in a list."""
 
 
 def runs_table(rows: pd.DataFrame, summaries: Mapping[str, RunSummary]) -> pd.DataFrame:
@@ -74,7 +72,7 @@ def runs_table(rows: pd.DataFrame, summaries: Mapping[str, RunSummary]) -> pd.Da
     Columns in which no run has anything are left out; `rows` are `runs_frame`.
     """
     broken = [n for n, each in summaries.items() if serving_cause(each) is not None]
-    is_first = rows["status"].isin(_FIRST) | rows["run_id"].isin(broken)
+    is_first = rows["status"].eq("failed") | rows["run_id"].isin(broken)
     order = rows["started_at"].isna().map({False: 1, True: 2}).mask(is_first, 0)
     rows = rows.assign(order=order, change=_changes(rows))
     rows = rows.sort_values("order", kind="stable")
@@ -99,7 +97,7 @@ def _row(row: Mapping[Any, Any], summaries: Mapping[str, RunSummary]) -> dict[st
         "status": [row["status"], *([] if end is None else [f"serving: {end}"])],
         "name": name,
         "figures": figures_words(row["device_kind"], row["synthetic"]),
-        "happened": None if summary is None else _happened(summary),
+        "happened": None if summary is None else _happened(summary, row["status"]),
         "ready_s": row["ready_s"],
         "start": row["start"],
         "largest": None if summary is None else _largest(summary),
@@ -126,12 +124,15 @@ def _figure(summary: RunSummary | None, name: str) -> float | None:
     return None if summary is None else BY_NAME[name].read(summary)
 
 
-def _happened(summary: RunSummary) -> str | None:
+def _happened(summary: RunSummary, status: str) -> str | None:
     """The cause of a failure, of the start or of serving; where a log ends, or what a
     file without a start holds; of a long text the beginning."""
     cause = serving_cause(summary)
+    text: str | None
     if summary.failure is not None:
-        text: str | None = cause_text(summary.failure)
+        text = cause_text(summary.failure)
+    elif status == "failed":  # its recorder was cut off
+        text = f"the process was killed in {progress_text(summary.progress)}"
     elif summary.stop is not None:
         text = f"stopped during {progress_text(summary.progress)}"
     elif cause is not None:
