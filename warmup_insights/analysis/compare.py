@@ -597,7 +597,8 @@ def change(
     is_near = abs(difference) <= NOTICEABLE * max(before, after)
     # What a model of a device computes is the same for equal starts.
     is_measured = "simulated" not in (old.device.kind, new.device.kind)
-    is_noise = figure.unit == "s" and is_near and is_measured
+    is_time = figure.unit == "s" or figure.group == "serving"
+    is_noise = is_time and figure.better is not None and is_near and is_measured
     verdict = _verdict(figure, difference, fit, is_same=is_same, is_noise=is_noise)
     return Change(difference, percent, verdict, is_same)
 
