@@ -95,8 +95,7 @@ def _row(row: Mapping[Any, Any], summaries: Mapping[str, RunSummary]) -> dict[st
     engine = shown.engine_words(row["engine"], row["version"])
     return {
         "open": "Open",
-        "status": [row["status"]],
-        "serving_end": None if end is None else [end],
+        "status": [row["status"], *([] if end is None else [f"serving: {end}"])],
         "name": name,
         "figures": figures_words(row["device_kind"], row["synthetic"]),
         "happened": None if summary is None else _happened(summary),

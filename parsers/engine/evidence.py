@@ -377,6 +377,7 @@ class RankTable:
     def __init__(self) -> None:
         self._by_pid: dict[int, int] = {}
         self._by_name: dict[str, int] = {}
+        self._pids_of_equals: dict[str | int, list[int]] = {}
         self._unnumbered: dict[int, int] = {}
         self._worlds: dict[int, int] = {}
         """Workers that stated a world of their own, in order."""
@@ -410,6 +411,8 @@ class RankTable:
             if number is None:
                 return
             rank = number
+        elif world_size is not None:
+            rank += world_size * self._engine_of(record.pid, rank)
         if len(self._by_pid) < MAX_PROCESSES:
             self._by_pid[record.pid] = rank
             self._swap(record.pid, rank)
@@ -474,6 +477,9 @@ class RankTable:
             if len(self._processes) < MAX_PROCESSES:
                 self._processes.add((record.process, record.pid))
                 self._ranks.clear()
+            if is_engine:
+                cores = {_core_number(name) for name, _ in self._processes}
+                self._has_engines |= len(cores - {""}) > 1
             self.rank_of(record)
 
     def rank_of(self, record: Record) -> int | None:
@@ -551,20 +557,46 @@ class RankTable:
             return int(number[1])
         parts = {part: int(value) for part, value in _PARTS.findall(name)}
         if parts:
+            parts.setdefault("DP", self._engine_of(record.pid, name))
             return self._numbered(name, parts)
         if name.startswith(_UNNUMBERED):
             return self._next_unnumbered(record.pid)
         return None
 
+    def _engine_of(self, pid: int | None, own: str | int) -> int:
+        """Which of several engines of a dense model a worker belongs to, in the order in
+        which they appear: their workers have equal names and ranks (`run_engine_core`).
+
+        `own` is the name or the rank.
+        """
+        if not self._has_engines or pid is None:
+            return 0
+        pids = self._pids_of_equals.setdefault(own, [])
+        if pid not in pids and len(pids) < MAX_RANKS:
+            pids.append(pid)
+        return pids.index(pid) if pid in pids else 0
+
     def _of_core(self, name: str) -> int | None:
-        """An engine of several that has only one worker, or runs it itself."""
+        """The first rank of an engine of several."""
         number = _core_number(name)
         if not number or (self._has_workers and not self._has_engines):
             return None
         if self.has_processes and not self._is_in_engine:
-            return None
+            return self._first_of(number)
         others = any(_core_number(other).strip("0") for other, _ in self._processes)
         return int(number) if others or number != "0" else None
+
+    def _first_of(self, number: str) -> int | None:
+        """The first rank of an engine whose workers are processes. Those of dense models
+        do not name their engine: as they appear, also where another host has the rest."""
+        if not self._has_workers:
+            return None
+        names = {name for name, _ in self._processes}
+        place = int(number)
+        if not any(name.startswith(WORKERS) and "DP" in name for name in names):
+            cores = {int(_core_number(name)) for name in names if _core_number(name)}
+            place = sorted(cores).index(place) if place in cores else 0
+        return place * self._sizes.get("TP", 1) * self._sizes.get("PP", 1)
 
     def _numbered(self, name: str, parts: dict[str, int]) -> int:
         data, pipeline, tensor = (parts.get(part, 0) for part in ("DP", "PP", "TP"))
@@ -579,7 +611,7 @@ class RankTable:
         # The sizes of the groups are unknown: order of appearance above the plain ones.
         known = self._by_name.get(name)
         if known is None:
-            known = max(self._seen, default=-1) + 1
+            known = max(self._seen, default=0) + 1
             if len(self._by_name) < MAX_RANKS:
                 self._by_name[name] = known
         return known

@@ -9,6 +9,7 @@ from typing import Any
 from msgspec import structs
 
 from parsers.base import LineRule, Made
+from parsers.dialects.reference import ENGINE as REFERENCE
 from parsers.engine.dispatch import Matched
 from parsers.engine.envelope import OF_VLLM, Record
 from parsers.engine.evidence import (
@@ -481,11 +482,12 @@ class OpenRun:
             yield gap
         engine, device = self.evidence.engine(), self.evidence.device()
         ranks = self.ranks.count(is_one_process_each=device not in ("tpu", "neuron"))
-        is_guess = self.is_excerpt and not self.ranks.are_shown
+        is_unstated = not self.ranks.are_shown and engine != REFERENCE
         if (engine, device, ranks) != (None, None, None):
             yield ConfigRecorded(
                 engine=engine, device_kind=device, num_ranks=ranks,
-                device_guessed=self.evidence.is_guess(), ranks_guessed=is_guess,
+                device_guessed=self.evidence.is_guess(),
+                ranks_guessed=is_unstated and (self.is_excerpt or ranks is None),
             )  # fmt: skip
         if (contradiction := self.evidence.contradiction()) is not None:
             yield Note(topic="contradiction", text=contradiction)

@@ -18,6 +18,7 @@ from parsers.engine.signals import (
     ErrorIgnored,
     FailureLine,
     FrameSeen,
+    PackageFrame,
 )
 from warmup_insights.model.events import SERVER_START
 from warmup_insights.model.failure_text import refusal
@@ -118,13 +119,13 @@ def _refused(match: re.Match[str]) -> Made:
 _ERROR = (
     r"(?:[\w.]{1,80}(?:Error|Exception|Exit)|Exception|[\w.]{1,80}NVMLError_\w{1,40}|[\w.]{1,80}\.(?:exc|exceptions|errors)\.\w{1,60}|"
     r"(?:[\w.]{1,80}\.)?(?:ReadTimeout|ConnectTimeout|TimeoutExpired|RemoteDisconnected|"
-    r"IncompleteRead|BrokenProcessPool)|ray\.exceptions\.RayTaskError\(\w{1,60}\))"
+    r"IncompleteRead|BrokenProcessPool|OutOfResources|Timeout)|ray\.exceptions\.RayTaskError\(\w{1,60}\))"
 )
 """Names of exceptions; some libraries end theirs in another word: requests, httpx, http,
 subprocess, concurrent.futures, triton, torch._dynamo and ray."""
 _NAMES = (
     "Error: ", "Exception: ", "Timeout: ", "Expired: ", "Disconnected: ", "IncompleteRead: ",
-    "BrokenProcessPool: ", "NVMLError_", ".exceptions.", ".errors.", ".exc.", "RayTaskError(",
+    "BrokenProcessPool: ", "OutOfResources: ", "NVMLError_", ".exceptions.", ".errors.", ".exc.", "RayTaskError(",
 )  # fmt: skip
 _WITHOUT_TEXT = ("AssertionError", "NotImplementedError", "MemoryError", "EOFError")
 """Errors that are raised without a text."""
@@ -377,6 +378,29 @@ FAILURE_RULES: tuple[LineRule, ...] = (
             Sample(
                 '  File "/x/vllm/v1/worker/gpu_model_runner.py", line 71, in capture_model',
                 {"phase": "graph_capture"},
+            ),
+        ),
+        startup_only=True,
+    ),
+    LineRule(
+        "failure_package",
+        '.py", line ',
+        # The functions of `failure_frame`, and what `compile_artifact_frame` and
+        # `failure_import` read, have rules of their own.
+        r'\s{0,20}File "[^"]{1,200}(?:-packages/|/modules/(?=transformers_modules/))(?!torch/(?!_inductor/(?!standalone_)|'
+        r"_dynamo/(?!aot_))|uvicorn/|uvloop/|starlette/|fastapi/|vllm/compilation/caching)"
+        r'(?P<path>\w[\w./]{1,200})", line \d{1,7}, in '
+        rf"(?!(?:{'|'.join(_FRAMES)}|<module>)\s*$)\S",
+        PackageFrame,
+        samples=(
+            Sample(
+                '  File "/x/site-packages/vllm/lora/ops/shrink.py", line 215, in _shrink',
+                {"path": "vllm/lora/ops/shrink.py"},
+            ),
+            Sample(
+                "ERROR 07-16 19:47:26 [core.py:866]   File "
+                '"/x/dist-packages/flashinfer/jit/core.py", line 98, in load',
+                {"path": "flashinfer/jit/core.py"},
             ),
         ),
         startup_only=True,

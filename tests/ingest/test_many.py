@@ -187,10 +187,10 @@ def test_files_that_kill_their_readers_fail_alone(tmp_path, monkeypatch):
     outcomes, (runs, _) = ingest(tmp_path / "2.db", files, 2)
     failed = {path: error for path, _, state, _, error in outcomes if state == "failed"}
     assert list(failed) == [files[5], files[6], files[11]]
-    assert "the process that read it died, twice; free some memory" in failed[files[5]]
+    assert "the process that read it died; free some memory" in failed[files[5]]
     assert len(runs) == 9
     left = [int(Path(f"{files[n]}.deaths").read_text()) for n in (5, 6, 11)]
-    assert left == [7, 7, 7]
+    assert set(left) <= {7, 8}  # read alone once, whether it had begun before or not
 
 
 @pytest.mark.long

@@ -197,11 +197,11 @@ def test_a_store_has_connections_of_its_own_in_a_child(tmp_path):
         assert store.runs() == []
         [inherited] = [c for c in os.listdir("/proc/self/fd")
                        if os.path.realpath(f"/proc/self/fd/{c}") == path]
-        engine = store._engine
+        pool = store._engine.pool
         pid = os.fork()
         if pid == 0:
-            assert store._engine is not engine
-            del engine
+            assert store._engine.pool is not pool
+            del pool
             gc.collect()
             assert os.readlink(f"/proc/self/fd/{inherited}") == path
             with store.begin() as transaction:

@@ -210,6 +210,17 @@ def test_a_reader_writes_nothing(tmp_path):
     store.close()
 
 
+def test_a_reader_leaves_nothing_beside_the_file(tmp_path):
+    path = tmp_path / "a.db"
+    with EventStore(path) as store:
+        add_run(store, events=make_steps(3))
+    before = path.read_bytes()
+    with EventStore(path, read_only=True) as store:
+        assert len(list(store.events("run1"))) == 3
+    assert [*tmp_path.iterdir()] == [path]
+    assert path.read_bytes() == before
+
+
 def test_readers_see_what_a_writer_does_meanwhile(tmp_path):
     path = tmp_path / "a.db"
     with EventStore(path) as writer, EventStore(path, read_only=True) as reader:

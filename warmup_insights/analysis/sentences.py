@@ -88,6 +88,8 @@ def _outcome(summary: RunSummary) -> str:
     """How far the start came, and after what time."""
     wall = BY_NAME["wall_s"].trusted(summary)
     after = f" after {format_duration(wall)}" if wall and wall >= SHORTEST_S else ""
+    if after and summary.time.is_excerpt:
+        after = f" {format_duration(wall)} after the first line"
     if "wall_s" in contradictory(summary):
         after = " after a time for which the evidence is contradictory"
     stage = progress_text(summary.progress)
@@ -229,7 +231,7 @@ def largest_phase_text(summary: RunSummary) -> str:
     """The largest phase with its seconds and its share, and the time that no line of the
     log covers where that is more; empty where nothing is known."""
     found, wall = largest_phase(summary), BY_NAME["wall_s"].trusted(summary)
-    if summary.time.is_excerpt and summary.time.engine_init_s:
+    if summary.time.wall_s is None and summary.time.engine_init_s:
         took = BY_NAME["graph_capture_s"].trusted(summary) or 0.0
         is_most = 2 * took > summary.time.engine_init_s
         return f"{format_duration(took)} went into capturing graphs" if is_most else ""
@@ -245,7 +247,8 @@ def largest_phase_text(summary: RunSummary) -> str:
     name, seconds = found
     words = largest_phase_words(summary, name)
     of, whole = format_duration(seconds), format_duration(wall)
-    if f"after {whole}" not in _outcome(summary):
+    outcome = _outcome(summary)
+    if not (f"after {whole}" in outcome or f"{whole} after" in outcome):
         of += f" of {whole}"
     if not summary.is_log or wall >= 10:  # timestamps of logs are whole seconds
         share = 100 * seconds / wall

@@ -54,8 +54,7 @@ from warmup_insights.model.events import (
 )
 from warmup_insights.model.run import RunRecord, new_run_id
 from warmup_insights.rules import VARIABLES
-from warmup_insights.runner.log_format import LOG_FORMATS, open_log
-from warmup_insights.runner.metrics import result_block
+from warmup_insights.runner.log_format import LOG_FORMATS, LogWriter, result_block
 from warmup_insights.runner.session import Outcome, Session
 from warmup_insights.runner.settings import (
     CAPTURE_STRATEGIES,
@@ -359,10 +358,10 @@ def _open_log(options: Mapping[str, Any]) -> Iterator[tuple[Taker, ...]]:
             raise SettingError("--log-file does nothing without --log-format; add it")
         yield ()
     elif path is None:
-        yield (open_log(name, sys.stderr).take,)
+        yield (LogWriter(LOG_FORMATS[name], sys.stderr).take,)
     else:
         with open_result(path, force=options["force"]) as stream:
-            yield (open_log(name, stream).take,)
+            yield (LogWriter(LOG_FORMATS[name], stream).take,)
 
 
 @contextmanager

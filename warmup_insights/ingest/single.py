@@ -17,6 +17,7 @@ import msgspec
 
 from parsers.files import digests, head_digest
 from parsers.source import modified_at, open_path
+from warmup_insights.drainer import drain
 from warmup_insights.errors import StoreError
 from warmup_insights.ingest.log import (
     LogEnd,
@@ -28,7 +29,6 @@ from warmup_insights.ingest.outcome import Options, Outcome, Progress
 from warmup_insights.model.run import RunRecord, SourceRecord
 from warmup_insights.runs import refresh
 from warmup_insights.storage import EventStore, Transaction
-from warmup_insights.storage.drain import drain
 from warmup_insights.storage.spool import is_spool, read_spool, spools_beside
 
 BATCH = 10_000

@@ -138,6 +138,8 @@ class FailureFacts(Part):
     artifact: str | None = None
     """The file of a compiled artefact, or of its loader, that the traceback leads
     through."""
+    module: str | None = None
+    """The innermost file of the engine or of a package in the traceback."""
     stated: FailureFigures = FailureFigures()
     """What the text of the error states besides."""
 
@@ -197,11 +199,11 @@ class Times(Part):
     engine_init_s: float | None = None
     """`init engine (profile, create kv cache, warmup model)`, as the engine states it."""
     is_excerpt: bool = False
-    """The log begins within the start-up: what states its duration began before the first
-    line, and `started_at` is where (the start was no later), or the server was ready and
-    the first lines are not there. Or its lines are of more than one start: their times go
-    back, or the end of a stage is stated twice and its beginning never. `wall_s` and
-    `unlogged_s` are unknown."""
+    """The log begins within the start-up: its first lines are not there, or what states its
+    duration began before them, and `started_at` is where (the start was no later). Or its
+    lines are of more than one start: their times go back, or the end of a stage is stated
+    twice and its beginning never. `wall_s` and `unlogged_s` are those of the lines where
+    the start did not end in them, and unknown where it did."""
     phases: list[TimePhase] = []
     """In order; no moment is in two of them."""
     unlogged_s: float | None = None

@@ -10,9 +10,9 @@ from dataclasses import dataclass
 from typing import Union
 
 from warmup_insights.bucketing.base import PHASES, GeneratedBuckets, Phase
-from warmup_insights.bucketing.environment import settings_from_mapping
 from warmup_insights.bucketing.generate import STRATEGIES, generate
 from warmup_insights.bucketing.lookup import BucketTable
+from warmup_insights.bucketing.settings import settings_from_mapping
 from warmup_insights.bucketing.two_dim import (
     Bucket2D,
     GeneratedBuckets2D,

@@ -81,12 +81,19 @@ Sink = Callable[[AnyEvent], None]
 class Emitter:
     """Hands events to a sink; events carry the device's time, which may be virtual.
 
-    An event without a time gets that of the moment it is emitted.
+    An event without a time gets that of the moment it is emitted. `stage` and `bucket`
+    are where the run is, for a failure.
     """
 
     def __init__(self, sink: Sink, device: Device) -> None:
         self._sink = sink
         self._device = device
+        self.stage = "start"
+        self.bucket: Bucket | None = None
+
+    def move(self, stage: str, bucket: Bucket | None = None) -> None:
+        """The run is somewhere else from now on."""
+        self.stage, self.bucket = stage, bucket
 
     def now(self) -> float:
         """Seconds since the epoch on the device's clock."""
@@ -99,8 +106,9 @@ class Emitter:
         self._sink(event)
 
     @contextmanager
-    def phase(self, name: str) -> Iterator[None]:
-        """Mark the start and, unless the work fails, the end of a stretch."""
+    def phase(self, name: str, bucket: Bucket | None = None) -> Iterator[None]:
+        """Move to a stretch; mark its start and, unless the work fails, its end."""
+        self.move(name, bucket)
         started = self.now()
         self.emit(PhaseMarked(name=name, edge="start", time=started))
         yield

@@ -34,18 +34,6 @@ from warmup_insights.units import format_bytes
 
 
 @dataclass
-class Place:
-    """Where the run is, for a failure: the stage, and the bucket in hand."""
-
-    stage: str = "start"
-    bucket: Bucket | None = None
-
-    def move(self, stage: str, bucket: Bucket | None = None) -> None:
-        """Be somewhere else."""
-        self.stage, self.bucket = stage, bucket
-
-
-@dataclass
 class _Capture:
     """One capture as it was measured."""
 
@@ -61,7 +49,6 @@ class GraphCapture:
     engine: Engine
     settings: RunSettings
     emitter: Emitter
-    place: Place
     runtime: RuntimeCapture | None = field(default=None, init=False)
 
     def capture(self, budget: MemoryBudget, buckets: Buckets) -> None:
@@ -168,7 +155,7 @@ class GraphCapture:
 
     def _measure(self, phase: str, bucket: Bucket) -> _Capture:
         """Capture a graph, replay it once, and measure both."""
-        self.place.move(phase, bucket)
+        self.emitter.move(phase, bucket)
         device = self.engine.device
         before, began = device.memory().used_bytes, device.now()
         self.engine.capture_bucket(phase, bucket)

@@ -122,7 +122,7 @@ class Session:
         return Outcome(status)
 
     def _serve(self, workload: WorkloadSettings) -> None:
-        server = Server(self.warmup, self.emitter, self.shape.name)
+        server = Server(self.warmup, self.shape.name)
         self.served = server.serve(self.requests, request_rate=workload.request_rate)
 
     def _emit_start(self) -> None:
@@ -173,8 +173,8 @@ class Session:
         return Outcome("stopped", message)
 
     def _where(self) -> str:
-        place = self.warmup.place
-        return f"{place.stage} {place.bucket}" if place.bucket else place.stage
+        stage, bucket = self.emitter.stage, self.emitter.bucket
+        return f"{stage} {bucket}" if bucket else stage
 
     def _failed(
         self,
@@ -183,13 +183,12 @@ class Session:
         free: int | None = None,
         needed: int | None = None,
     ) -> Outcome:
-        place = self.warmup.place
         self.emitter.emit(
             Failure(
                 failure=kind,
                 message=message,
-                phase=place.stage,
-                bucket=place.bucket,
+                phase=self.emitter.stage,
+                bucket=self.emitter.bucket,
                 free_bytes=free,
                 needed_bytes=needed,
             )

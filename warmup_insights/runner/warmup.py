@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable, Iterable
 from dataclasses import asdict
 from functools import partial
 
@@ -31,7 +30,7 @@ from warmup_insights.runner.buckets import (
 )
 from warmup_insights.runner.defragmenter import warm_up_defragmenter
 from warmup_insights.runner.engine import Emitter, Engine, SamplingParams
-from warmup_insights.runner.graphs import GraphCapture, Place
+from warmup_insights.runner.graphs import GraphCapture
 from warmup_insights.runner.settings import RunSettings
 
 
@@ -46,8 +45,7 @@ class Warmup:
         self.engine = engine
         self.settings = settings
         self.emitter = emitter
-        self.place = Place()
-        self.graphs = GraphCapture(engine, settings, emitter, self.place)
+        self.graphs = GraphCapture(engine, settings, emitter)
 
     def start(self) -> None:
         """Everything between nothing and ready."""
@@ -64,13 +62,13 @@ class Warmup:
 
     def load_model(self) -> None:
         """Put the weights on the device."""
-        with self._stage("load_model"):
+        with self.emitter.phase("load_model"):
             self.emitter.emit(self._measure("weights", self.engine.load_model))
 
     def profile_run(self) -> None:
         """Run the largest prompt, then divide what is left."""
         bucket = profile_bucket(self.settings)
-        with self._stage("profile_run", bucket):
+        with self.emitter.phase("profile_run", bucket):
             work = partial(self.engine.profile_run, bucket)
             self.emitter.emit(self._measure("profile_run", work))
         self.budget = self._divide_memory()
@@ -78,7 +76,7 @@ class Warmup:
     def allocate_kv_cache(self) -> None:
         """Make the paged cache in whole blocks."""
         settings = self.settings
-        with self._stage("kv_cache"):
+        with self.emitter.phase("kv_cache"):
             self.layout = make_layout(
                 self.budget, settings.block_size, max_model_len=settings.max_model_len
             )
@@ -101,7 +99,7 @@ class Warmup:
 
     def generate_buckets(self) -> None:
         """Generate the buckets, and record the outcome."""
-        with self._stage("bucket_generation"):
+        with self.emitter.phase("bucket_generation"):
             self.buckets = make_buckets(self.settings, self.layout.num_blocks)
             for event in self.buckets.events():
                 self.emitter.emit(event)
@@ -112,11 +110,9 @@ class Warmup:
         """Sampler, defragmenter, every bucket, then the graphs."""
         started, before = self.emitter.now(), self.engine.device.memory()
         if not self.settings.enforce_eager:
-            self.place.move("sampler_warmup")
             sizes = [bucket[0] for bucket in self.buckets.of("decode")]
             warm_up_sampler(self.engine, sizes, self.emitter)
         if self.settings.defrag:
-            self.place.move("defrag_warmup")
             warm_up_defragmenter(
                 self.engine,
                 self.layout,
@@ -128,7 +124,7 @@ class Warmup:
         self._warm_up_buckets("decode")
         if self.settings.uses_graphs:
             self.graphs.capture(self.budget, self.buckets)
-        self.place.move("ready")
+        self.emitter.move("ready")
         ended, after = self.emitter.now(), self.engine.device.memory()
         self.emitter.emit(
             WarmupFinished(
@@ -143,7 +139,7 @@ class Warmup:
         buckets = self.buckets.warmup_order(phase)
         with self.emitter.phase(f"{phase}_warmup"):
             for index, bucket in enumerate(buckets, start=1):
-                self.place.move(phase, bucket)
+                self.emitter.move(phase, bucket)
                 self._warm_up_bucket(phase, bucket, index, len(buckets))
 
     def _warm_up_bucket(
@@ -208,12 +204,6 @@ class Warmup:
         took = self.emitter.now() - profiled
         self.emitter.emit(EngineInitialized(duration_s=took))
         self.emitter.emit(ServerReady())
-
-    @contextmanager
-    def _stage(self, name: str, bucket: Bucket | None = None) -> Iterator[None]:
-        self.place.move(name, bucket)
-        with self.emitter.phase(name):
-            yield
 
     def _measure(self, stage: str, work: Callable[[], None]) -> MemoryMeasured:
         """Do the work of a stage; what it took, by the readings before and after."""

@@ -64,9 +64,8 @@ class Session:
         started_at = self._created if settings.is_first else None
         self.settings = dataclasses.replace(settings, started_at=started_at)
         self._make_recorder = make_recorder or store_recorder
-        self.subscriptions: dict[str, tuple[Any, Any]] = {}
-        """Event of the Gaudi bridge to its dispatcher and our handle; a forked child has
-        them as well."""
+        self.subscriptions: set[str] = set()
+        """Events of the Gaudi bridge that are recorded; a forked child has them as well."""
         self._renew(is_first=settings.is_first)
 
     def _renew(self, *, is_first: bool) -> None:
@@ -229,7 +228,7 @@ class Session:
         self._failed = id(error)
         self._has_failed = True
         free, _ = device.free_and_total()
-        text = raised_text(type(error).__name__, str(error))[:MESSAGE_LIMIT]
+        text = raised_text(facts.name_of(error), str(error))[:MESSAGE_LIMIT]
         self.emit(
             Failure,
             failure="killed" if is_killed else kind_of_message(text),

@@ -164,6 +164,18 @@ UPSTREAM = (
         ("_initialize_kv_caches", "configuration and initialisation", engine_core.initialize),
     ),
     *_rows(
+        "vllm", "vllm.v1.engine.core", "EngineCoreProc",
+        ("_send_engine_dead", "errors while serving", engine_core.core_failed),
+    ),
+    *_rows(
+        "vllm", "vllm.v1.engine.core_client", "MPClient",
+        ("shutdown", "end of serving", engine_core.stop_engine),
+    ),
+    *_rows(
+        "vllm", "vllm.v1.executor.multiproc_executor", "WorkerProc",
+        ("wait_for_ready", "workers that end", engine_core.wait_for_workers),
+    ),
+    *_rows(
         "vllm", "vllm.v1.engine.utils", None,
         ("launch_core_engines", "launch of engine cores", engine_core.launch_cores,
          "0.10.0", None),

@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import re
+from collections.abc import Iterable
+
 from warmup_insights.analysis.advice.finding import Way
 from warmup_insights.analysis.advice.known_texts import (
     EAGER,
     MEMORY_OF_SHM,
+    WHEELS,
     KnownError,
     rows,
 )
@@ -59,6 +63,22 @@ _MORE_HOST = Way(
     "--cpu-offload-gb, fewer engines at once",
     "host memory",
 )
+
+
+def _of_one_cuda(match: re.Match[str]) -> Iterable[Way]:
+    """vLLM for the CUDA of torch, or torch for that of vLLM."""
+    other = "cu130" if match[2] == "12" else "cu129"
+    yield Way(
+        "vLLM for the CUDA of torch (`python -c 'import torch; print(torch.version.cuda)'`): "
+        f"the one installed asks for CUDA {match[2]}. {WHEELS.format(cuda=other)}",
+        "another environment",
+    )
+    yield Way(
+        f"torch for CUDA {match[2]}, with a driver that has it (`nvidia-smi`): "
+        "`uv pip install torch --torch-backend=auto`",
+        "another environment",
+    )
+
 
 ROWS: tuple[KnownError, ...] = (
     *rows(
@@ -163,7 +183,9 @@ ROWS: tuple[KnownError, ...] = (
         (r"fatal error: (\S{1,100}): No such file",
          "A header that kernels are compiled with is missing",
          (Way("the package with {1} in the image: Python.h is of python3-dev, those of CUDA are "
-              "of the toolkit, those of C (stddef.h, stdlib.h) of gcc and libc6-dev", "a larger image"), _BUILT)),
+              "of the toolkit (with nvcc and headers of pip FLASHINFER_EXTRA_CUDAFLAGS=-I and the folder "
+              "site-packages/nvidia/cu13/include), those of C (stddef.h, stdlib.h) of gcc and "
+              "libc6-dev", "a larger image"), _BUILT)),
         (r"Could not find nvcc|CUDA_HOME|cuda_home|nvcc.{0,40}not found|nvcc: not found|"
          r"No such file.{0,60}nvcc",
          "Something that the engine needs is missing",
@@ -206,10 +228,14 @@ ROWS: tuple[KnownError, ...] = (
          (Way("vLLM for Gaudi of the release that is installed (`hl-smi`, `pip list`): the tag "
               "or image of vLLM that names it, or the software that brings {1}",
               "another image"),)),
+        (r"(lib(?:cudart|cublas|cublasLt|nvrtc|nvJitLink|cupti)\.so\.(1\d)): cannot open shared "
+         r"object",
+         "A package was built for another CUDA than torch",
+         _of_one_cuda),
         (r"(lib[\w.+-]{1,60}\.so[\d.]{0,16}): cannot open shared object",
          "A library is missing",
-         (Way("what brings {1} into the image, in a directory of LD_LIBRARY_PATH; libcudart and "
-              "libcublas of another number mean a build for another CUDA", "a larger image"),
+         (Way("what brings {1} into the image, in a directory of LD_LIBRARY_PATH",
+              "a larger image"),
           _SAME_RELEASE)),
         (r"(?:No such file or directory|Errno 2\b)[^']{0,60}'([^']{1,200})'",
          "A file or program is not there",
@@ -264,9 +290,14 @@ ROWS: tuple[KnownError, ...] = (
               "the rest of the download"), _LOCAL_COPY,
           Way("HF_HUB_DISABLE_XET=1, where the text names CAS or xet",
               "a slower download", {"HF_HUB_DISABLE_XET": "1"}))),
+        (r"CERTIFICATE_VERIFY_FAILED|SSLCertVerificationError",
+         "The certificate of the hub, or of a proxy before it, is not trusted",
+         (Way("REQUESTS_CA_BUNDLE and SSL_CERT_FILE with a file of certificates that holds the one "
+              "of the proxy (huggingface_hub before 1.0 reads the first, later the second)",
+              "none"), _LOCAL_COPY)),
         (r"LocalEntryNotFound|OfflineModeIsEnabled|outgoing traffic has been disabled|"
          r"couldn't connect to|[Nn]ame resolution|NameResolutionError|MaxRetryError|"
-         r"Network is unreachable|ConnectTimeout|ConnectError|SSLError|SSLCertVerification|"
+         r"Network is unreachable|ConnectTimeout|ConnectError|SSLError|"
          r"Failed to establish a new connection",
          "The hub cannot be reached, and the files are not here",
          (Way("the network of the container (DNS, proxy: HTTPS_PROXY, HF_ENDPOINT of a "
@@ -355,7 +386,11 @@ ROWS: tuple[KnownError, ...] = (
           Way("--trust-remote-code, with --revision of a commit whose code was read, where the "
               "model brings this class", "code of the repository runs in the engine",
               {"trust_remote_code": True}))),
-        (r"instantiate the backend tokenizer|Tokenizer class \S{1,80} does not exist|"
+        (r"(?:sure you have|need to have) (sentencepiece|tiktoken)(?: or \w{1,20})? installed",
+         "The tokenizer of the model is read by a package that is missing",
+         (Way("`pip install {1}` in the environment of the engine", "none"),
+          Way("tokenizer.json in the folder of the model, which is read without it", "none"))),
+        (r"instantiate the backend tokenizer|"
          r"Can't load tokenizer|load vocabulary|[Ss]entence[Pp]iece|[Tt]iktoken|"
          r"model_file or model_proto must be",
          "The tokenizer of the model cannot be loaded",
@@ -551,9 +586,16 @@ ROWS: tuple[KnownError, ...] = (
          "A package was written for NumPy 1",
          (Way("`pip install 'numpy<2'`, or a newer release of the package that the last frame "
               "above the error names", "other packages may need the newer NumPy"),)),
-        (r"cannot import name '\w{1,80}' from 'vllm[.']|"
-         r"No module named '?(vllm[\w.]{1,80})|already used by a Transformers config",
-         "A package was made for another release of vLLM or transformers",
+        (r"No module named '?(vllm[\w.]{1,80})|cannot import name '\w{1,80}' from '(vllm[\w.]{0,80})",
+         "A program or plugin was made for another release of vLLM, or vLLM is not the one installed",
+         (Way("the plugin or program whose frame is above the error, of the release that is made "
+              "for the vLLM installed, or the vLLM that it names", "another environment"),
+          Way("a start outside of vLLM's source folder, where vLLM itself imports {1}{2}: a folder "
+              "`vllm` in the current one hides the package (`python -c 'import vllm; "
+              "print(vllm.__file__)'`)", "none"),
+          _SAME_RELEASE)),
+        (r"already used by a Transformers config",
+         "A package was made for another release of transformers",
          (_SAME_RELEASE,)),
         (r"/(lib[\w+]{1,20})\.so[.\d]{0,8}: version `((?:GLIBC|GLIBCXX|CXXABI)_[\d.]{1,12})' not found",
          "The system is older than a package was built for",
@@ -561,6 +603,15 @@ ROWS: tuple[KnownError, ...] = (
               "another image"),
           Way("a package that was built for this system: another wheel of it, or one built here",
               "another environment"))),
+        (r"-packages/(?!vllm[/.])([A-Za-z]{1,30}(?:_[a-z]{1,30})?)\S{0,200}: undefined symbol: "
+         r"_ZNK?\d{1,2}(?:torch|c10|at)[\dA-Z]",
+         "A package was built for another torch than is installed",
+         (Way("{1} built for the torch that is installed: `pip install --force-reinstall "
+              "--no-build-isolation` of its package, or its wheel for this torch and CUDA",
+              "time, and a compiler"),
+          Way("{1} removed, where it is optional: vLLM brings its own attention kernels",
+              "none"),
+          _SAME_RELEASE)),
         (r"undefined symbol: _ZNK?\d{1,2}(?:torch|c10|at)[\dA-Z]",
          "A package was built for another torch than is installed",
          (Way("torch of the version and kind that the package was built for (`pip check`; on "

@@ -14,7 +14,11 @@ from dataclasses import dataclass
 
 from warmup_insights.analysis.advice.features import FEATURES, Feature
 from warmup_insights.analysis.advice.finding import Value, Way
-from warmup_insights.analysis.advice.known_texts import MAX_TEXT, OTHER_BUILD
+from warmup_insights.analysis.advice.known_texts import (
+    MAX_TEXT,
+    OTHER_BUILD,
+    OTHER_WEIGHTS,
+)
 
 MAX_QUOTE = 300
 MAX_VALUE = 40
@@ -356,12 +360,7 @@ def _of_the_device(
     else:
         ways = []
     if _QUANTISED.search(text):
-        ways.append(
-            Way(
-                "another build of the model: 16 bits, or a quantisation of this device",
-                "another checkpoint; check its quality and size",
-            )
-        )
+        ways.append(OTHER_WEIGHTS)
     return Statement(
         "device_unsupported",
         "The device lacks what a kernel needs, or the build has none for it",
