@@ -6,6 +6,7 @@ Source: tpu-inference `worker/tpu_worker.py`, `runner/tpu_runner.py`,
 
 from __future__ import annotations
 
+import math
 import re
 
 from parsers.base import NO_LEVEL, LineRule, Made, Sample
@@ -47,6 +48,18 @@ def _blocks(match: re.Match[str]) -> Made:
     for each request (`_maybe_set_compact_mamba_num_blocks_override`)."""
     each = map(int, re.findall(r"(?<![a-z\d])\d{1,12}", match["blocks"]))
     return KVCacheAllocated(num_blocks=max(each))
+
+
+_SHARDS = ("data", "attn_dp", "attn_dp_expert")
+"""Axes of a mesh over which requests are divided (`layers/common/sharding.py`, `BATCH`)."""
+
+
+def _mesh(match: re.Match[str]) -> list[Made]:
+    """Into how many shards an engine divides its requests: each has its own KV blocks."""
+    sizes = dict(re.findall(r"'(\w{1,20})': (\d{1,5})", match["axes"]))
+    shards = math.prod(int(sizes.get(axis, 1)) for axis in _SHARDS)
+    known = ConfigRecorded(settings={"total_dp_size": shards})
+    return [known] if shards > 1 else []
 
 
 def _weights_file(match: re.Match[str]) -> list[Made]:
@@ -92,6 +105,25 @@ MEMORY_RULES: tuple[LineRule, ...] = (
                 "INFO 10-21 20:57:32 [tpu_jax_runner.py:307] Init model | hbm=[(7.63, "
                 "31.25)]GiB",
                 {"name": "load_model", "edge": "end"},
+            ),
+        ),
+    ),
+    LineRule(
+        "tpu_mesh",
+        "Init mesh | ",
+        r"Init mesh \| mesh=Mesh\((?P<axes>'\w{1,20}': \d{1,5}(?:, '\w{1,20}': \d{1,5}){0,9})",
+        build=_mesh,
+        device="tpu",
+        engine="tpu-inference",
+        samples=(
+            Sample(
+                "INFO 10-21 20:56:14 [tpu_runner.py:885] Init mesh | mesh=Mesh('data': 2, "
+                "'attn_dp': 3, 'model': 4, axis_types=(Auto, Auto, Auto))",
+                {"settings": {"total_dp_size": 6}},
+            ),
+            Sample(
+                "INFO 10-21 20:56:14 [tpu_runner.py:885] Init mesh | mesh=Mesh('data': 1, "
+                "'model': 8, axis_types=(Auto, Auto))",
             ),
         ),
     ),

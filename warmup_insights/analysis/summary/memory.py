@@ -259,11 +259,14 @@ class Memory:
                 bounds = (size, size)
         if bounds is None:
             return msgspec.structs.replace(facts, num_padding_blocks=num_padding)
+        # A device holds the blocks of one data parallel shard (tpu-inference).
+        shards = number(config.get("total_dp_size")) or 1
+        low, high = (bound * shards for bound in bounds)
         return msgspec.structs.replace(
             facts,
             num_padding_blocks=num_padding,
-            block_bytes=roundest(*bounds),
-            block_bytes_range=(float(bounds[0]), float(bounds[1])),
+            block_bytes=roundest(low, high),
+            block_bytes_range=(float(low), float(high)),
         )
 
 
