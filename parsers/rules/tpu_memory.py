@@ -20,7 +20,12 @@ from warmup_insights.model.events import (
 from warmup_insights.units import gib
 
 _NUM = r"[\d.]{1,16}"
-_HBM = rf"(?P<hbm>\((?P<used>{_NUM}), (?P<total>{_NUM})\)(?:, \({_NUM}, {_NUM}\)){{0,255}})"
+_HBM = (
+    rf"(?P<hbm>\((?P<used>{_NUM}), (?P<total>{_NUM})\)(?:, \({_NUM}, {_NUM}\)){{0,20000}})"
+    r"(?P<end>\])?"
+)
+"""Of each device that the process drives, in pods all of them; without its end the line
+was cut."""
 
 
 def _used(match: re.Match[str]) -> tuple[int, ...]:
@@ -29,18 +34,16 @@ def _used(match: re.Match[str]) -> tuple[int, ...]:
 
 
 def _worker_made(match: re.Match[str]) -> list[Made]:
-    return [
-        PhaseMarked(name="load_model", edge="start"),
-        DevicesSeen(_used(match)),
-    ]
+    begun = PhaseMarked(name="load_model", edge="start")
+    return [begun] if match["end"] is None else [begun, DevicesSeen(_used(match))]
 
 
 def _model_made(match: re.Match[str]) -> list[Made]:
     """Of the engine, nothing but the weights is there yet (`tpu_runner.py load_model`)."""
-    return [
-        PhaseMarked(name="load_model", edge="end"),
-        HbmLoaded(_used(match), gib(match["total"])),
-    ]
+    ended = PhaseMarked(name="load_model", edge="end")
+    if match["end"] is None:
+        return [ended]
+    return [ended, HbmLoaded(_used(match), gib(match["total"]))]
 
 
 def _blocks(match: re.Match[str]) -> Made:

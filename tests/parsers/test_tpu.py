@@ -288,3 +288,18 @@ def test_a_device_holds_the_blocks_of_one_data_parallel_shard(
     )  # fmt: skip
     memory = folded(events(text)).summary.memory
     assert (memory.num_kv_blocks, memory.block_bytes) == (blocks, size)
+
+
+@pytest.mark.parametrize(("shown", "each"), [(768, 95.0), (700, None)])
+def test_a_device_of_a_pod_has_its_part_of_the_sums(shown, each):
+    """Pathways drives all devices of a pod from one process; a line may be cut."""
+    devices = str([(0.0, 95.0)] * 768)
+    listed = devices if shown == 768 else devices[: shown * 13]
+    text = (
+        WORKER.format(1) + f"Init worker | rank=0 | hbm={listed}GiB |self.devices=[]\n"
+        + WORKER.format(2) + "Memory statistics | total_hbm_limit_gb=72960.0GiB | "
+        "total_hbm_limit_cap_gb=65664.0GiB | total_hbm_used_gb=7680.0GiB | "
+        "total_hbm_avail_gb=57984.0GiB\n"
+    )  # fmt: skip
+    memory = folded(events(text)).summary.memory_or_none
+    assert memory.total_bytes == (None if each is None else each * GIB)
