@@ -72,12 +72,17 @@ _OF_ENGINES = r"[\w.]{1,80}(?:DeadError|OutOfMemoryError): "
 _ON_TPU = re.compile(r'/(?:tpu_inference/[^"]{1,150}|tpu_\w{1,40})\.py", ')
 """Modules of a TPU, which captures no graphs: `capture_model` compiles there (tpu-inference
 `runner/compilation_manager.py`, vLLM `v1/worker/tpu_model_runner.py`)."""
+_UNPROFILED = "/tpu_inference/worker/"
+"""Of workers that divide the memory for the KV cache without a profiling run."""
 
 
 def _frame(match: re.Match[str]) -> Made:
     phase = _FRAMES[match["name"]]
-    is_compiled = phase == "graph_capture" and _ON_TPU.search(match[0]) is not None
-    return FrameSeen("compile" if is_compiled else phase)
+    if phase == "graph_capture" and _ON_TPU.search(match[0]):
+        phase = "compile"
+    elif phase == "profile_run" and _UNPROFILED in match[0]:
+        phase = "kv_cache"
+    return FrameSeen(phase)
 
 
 def _failure(

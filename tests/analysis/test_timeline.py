@@ -405,6 +405,24 @@ def test_the_cache_is_allocated_behind_the_division_where_the_head_was_cut_off()
     assert totals(time) == {"kv_cache": 3.0}
 
 
+def test_weights_that_are_there_are_not_downloaded():
+    """tpu-inference reads its first file; no rank began a download."""
+    ranks = [
+        event
+        for rank in (0, 1)
+        for event in (
+            PhaseMarked(name="load_model", edge="start", time=1.0, rank=rank),
+            PhaseMarked(name="download", edge="end", time=4.0, rank=rank),
+            PhaseMarked(name="load_weights", edge="start", time=4.0, rank=rank),
+            PhaseMarked(name="load_weights", edge="end", time=9.0, rank=rank),
+        )
+    ]
+    time = time_of(
+        RunStarted(time=0.0), *sorted(ranks, key=lambda each: each.time or 0)
+    )
+    assert totals(time) == {"load_model": 3.0, "load_weights": 5.0}
+
+
 def test_a_cache_is_not_allocated_again_behind_the_warm_up():
     """vllm-gaudi `core_patch.py` logs the number of blocks once more when all is over."""
     time = time_of(
