@@ -832,6 +832,26 @@ def switched(*lines: str) -> str:
     )
 
 
+def test_the_banner_of_another_server_is_no_line_of_the_one_that_configures():
+    line = "({} pid={}) INFO 07-16 10:00:{:02d} [{}] {}\n"
+    args = "non-default args: {{'model': 'a/{}'}}"
+    engine = "Initializing a V1 LLM engine (v0.25.1) with config: model='a/{}', device_config=cuda"
+    text = (
+        line.format("APIServer", 1, 0, "utils.py:299", args.format("one"))
+        + line.format("APIServer", 1, 2, "model.py:1", "Using max model len 4,096")
+        + line.format("APIServer", 11, 7, "utils.py:299", "   a part of a drawing")
+        + line.format("APIServer", 11, 8, "utils.py:299", args.format("two"))
+        + line.format("APIServer", 11, 9, "model.py:1", "Using max model len 4,096")
+        + line.format("EngineCore", 2, 14, "core.py:114", engine.format("one"))
+        + line.format("EngineCore", 12, 20, "core.py:114", engine.format("two"))
+    )
+    found = [folded(events).summary.time for events in read(text)[0].values()]
+    assert [each.seconds_by_phase() for each in found] == [
+        {"configure": 2.0, "start_engine": 12.0},
+        {"configure": 1.0, "start_engine": 11.0},
+    ]
+
+
 def test_a_new_worker_is_of_no_server_that_is_ready():
     """That was killed, and no line shows it."""
     line = "({} pid={}) INFO 07-16 10:0{}:{:02d} [{}] {}\n"
