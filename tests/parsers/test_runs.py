@@ -312,6 +312,7 @@ CONFIGURING = """\
 (APIServer pid=9) INFO 07-16 10:00:20 [model.py:1752] Using max model len 256
 (APIServer pid=9) INFO 07-16 10:00:21 [vllm.py:977] Asynchronous scheduling is enabled.
 """
+UNNAMED = CONFIGURING.replace("(APIServer pid=9) ", "")
 EARLY_CONFIGURING = (
     "INFO 07-16 10:00:00 [api_server.py:1044] args: Namespace(model='a/b', port=8000)\n"
     "INFO 07-16 10:00:20 [config.py:717] This model supports multiple tasks: {'generate', "
@@ -365,6 +366,12 @@ CORE = "INFO 07-16 10:00:45 [core.py:112] Initializing a V1 LLM engine (v0.22.0)
             f"[__init__.py:239] Automatically detected platform cuda.\n{CORE}",
             {"configure": 21.0, "start_engine": 21.0, "import": 3.0},
         ),
+        # Where their names were taken off, the engine of a server has a process, too.
+        (
+            f"INFO 07-16 10:00:00 [api_server.py:1] vLLM API server version 0.22.0\n{UNNAMED}{CORE}",
+            {"configure": 21.0, "start_engine": 24.0},
+        ),
+        (f"{UNNAMED}{CORE}", {"configure": 45.0}),
         # A server that stops its engine had started it, though no line of that is there.
         (
             f"{CONFIGURING}(APIServer pid=9) INFO 07-16 10:00:50 [utils.py:612] [shutdown] Process "
