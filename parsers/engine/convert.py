@@ -235,12 +235,10 @@ def _top_level_parts(text: str, *, is_closed: bool) -> Iterator[str]:
                 escaped = index + 1
             elif char == quote and index != escaped:
                 quote = ""
-        elif char in "'\"" and (index == 0 or not text[index - 1].isalnum()):
+        elif char in "'\"" and not text[max(0, index - 1) : index].isalnum():
             quote = char
-        elif char in _OPEN:
-            depth += 1
-        elif char in _CLOSE:
-            depth -= 1
+        elif char in _OPEN + _CLOSE:
+            depth += 1 if char in _OPEN else -1
             if depth < 0:
                 yield text[start:index]
                 return
