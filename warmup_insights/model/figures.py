@@ -236,9 +236,12 @@ def captured_percent(summary: RunSummary) -> float | None:
     """
     parts = list((summary.buckets or {}).values())
     if not parts:
-        bars = summary.graphs.bars if summary.graphs is not None else []
+        graphs = summary.graphs
+        bars = graphs.bars if graphs is not None else []
         total = sum(bar.total for bar in bars)
-        return 100.0 * sum(bar.captured for bar in bars) / total if total else None
+        if graphs is None or graphs.captured is None or not total:
+            return None
+        return 100.0 * sum(bar.captured for bar in bars) / total
     known = [
         (part.captured, part.generated)
         for part in parts
