@@ -21,6 +21,7 @@ import subprocess
 import sys
 import tempfile
 import time
+from functools import partial
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -226,7 +227,7 @@ def cost_of_warmup():
     for _ in range(20):
         places = {bucket: index for index, bucket in enumerate(buckets)}
         session.state.current = Pass("decode", None, BUCKETS, places)
-        watched.append(Warmup(watch.compiled).run(buckets))
+        watched.append(Warmup(partial(watch.guarded, watch.compiled)).run(buckets))
     recorder.flush()
     gc.collect()
     more = len(gc.get_objects()) - before

@@ -86,7 +86,7 @@ _RULES: tuple[LineRule, ...] = (
     LineRule(
         "tpu_paddings",
         "paddings: [",
-        r"Prepared (?P<kind>token|request|attn request) paddings: (?P<list>\[[\d, ]{1,2000}\])",
+        r"Prepared (?P<kind>token|request|attn request) paddings: (?P<list>\[[\d, ]{1,20000}\])",
         build=_paddings,
         device="tpu",
         engine="tpu-inference",

@@ -108,6 +108,12 @@ _TORCHSERVE = re.compile(
     r"\[(?:TRACE|DEBUG|INFO|WARN|ERROR) {0,2}\] (?P<source>W-\d{1,5}-[\w.:-]{1,80}?)"
     r"-std(?:out|err) [A-Z_]{1,40} - ?"
 )
+# ai-dynamo's `lib/runtime/src/logging.rs`: the module and function of what a Python logger
+# prints, and lines of other programs.
+_DYNAMO = re.compile(
+    r" ?(?:(?P<level>TRACE|DEBUG|INFO|WARN|ERROR) (?P<module>\w{1,80})\.(?:\w{1,80}|<\w{1,40}>)|"
+    r"(?:TRACE|DEBUG|INFO|WARN|ERROR) dynamo_run::subprocess): "
+)
 _BOX = re.compile(r"\s{0,3}[│┃║] ?")
 _BOXES = ("│", "┃", "║")
 _BOX_END = re.compile(r"\s{0,400}[│┃║]\s{0,3}$")
@@ -315,6 +321,12 @@ def _after_outer(rest: str, base: Record) -> str:
         if match is not None:
             _set_source(base, match)
             return rest[match.end() :]
+    match = _DYNAMO.match(rest)
+    if match is not None:
+        level = match["level"]
+        base.level = f"{level}ING" if level == "WARN" else level
+        base.file = f"{match['module']}.py:" if level else None
+        return rest[match.end() :]
     return rest[2:] if rest.startswith("| ") else rest
 
 

@@ -104,6 +104,7 @@ _COORDINATOR = "Started DP Coordinator process"
 `v1/engine/utils.py launch_core_engines`)."""
 _OVERRIDES = "env_override.py"
 """A process that inherits what its parent set for NCCL imports vLLM (until v0.10)."""
+_CORE = "Initializing a V1 LLM engine"
 _STOPPING = "[shutdown] "
 """The server stops the engine's process that it waited for (vLLM `v1/utils.py shutdown`)."""
 STARTUP_LINES = 50_000
@@ -467,6 +468,7 @@ class OpenRun:
         is_launch = last is not None and (
             record.message.startswith(_COORDINATOR)
             or (record.file or "").startswith(_OVERRIDES)
+            or self._is_of_core(record)
         )
         if process == configured_by and record.message.startswith(_STOPPING):
             # No line of the engine's process is there.
@@ -477,6 +479,13 @@ class OpenRun:
             return ()
         self._front = None
         return (PhaseMarked(name="start_engine", edge="start", time=last, line=number),)
+
+    def _is_of_core(self, record: Record) -> bool:
+        """Whether a line without a process, as where prefixes were taken off, is of the
+        engine of a server: that of V1 is in a process of its own (`v1/engine/core_client.py
+        make_async_mp_client`)."""
+        is_core = record.message.startswith(_CORE)
+        return is_core and record.process is None and self.tracker.is_server
 
     def _gap_until(self, time: float, line: int, text: str) -> GapSeen | None:
         last = self.last_time

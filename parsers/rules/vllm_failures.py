@@ -72,12 +72,17 @@ _OF_ENGINES = r"[\w.]{1,80}(?:DeadError|OutOfMemoryError): "
 _ON_TPU = re.compile(r'/(?:tpu_inference/[^"]{1,150}|tpu_\w{1,40})\.py", ')
 """Modules of a TPU, which captures no graphs: `capture_model` compiles there (tpu-inference
 `runner/compilation_manager.py`, vLLM `v1/worker/tpu_model_runner.py`)."""
+_UNPROFILED = "/tpu_inference/worker/"
+"""Of workers that divide the memory for the KV cache without a profiling run."""
 
 
 def _frame(match: re.Match[str]) -> Made:
     phase = _FRAMES[match["name"]]
-    is_compiled = phase == "graph_capture" and _ON_TPU.search(match[0]) is not None
-    return FrameSeen("compile" if is_compiled else phase)
+    if phase == "graph_capture" and _ON_TPU.search(match[0]):
+        phase = "compile"
+    elif phase == "profile_run" and _UNPROFILED in match[0]:
+        phase = "kv_cache"
+    return FrameSeen(phase)
 
 
 def _failure(
@@ -119,13 +124,13 @@ def _refused(match: re.Match[str]) -> Made:
 _ERROR = (
     r"(?:[\w.]{1,80}(?:Error|Exception|Exit)|Exception|[\w.]{1,80}NVMLError_\w{1,40}|[\w.]{1,80}\.(?:exc|exceptions|errors)\.\w{1,60}|"
     r"(?:[\w.]{1,80}\.)?(?:ReadTimeout|ConnectTimeout|TimeoutExpired|RemoteDisconnected|"
-    r"IncompleteRead|BrokenProcessPool|OutOfResources|Timeout)|ray\.exceptions\.RayTaskError\(\w{1,60}\))"
+    r"IncompleteRead|BrokenProcessPool|OutOfResources|Timeout|OfflineModeIsEnabled)|ray\.exceptions\.RayTaskError\(\w{1,60}\))"
 )
 """Names of exceptions; some libraries end theirs in another word: requests, httpx, http,
 subprocess, concurrent.futures, triton, torch._dynamo and ray."""
 _NAMES = (
     "Error: ", "Exception: ", "Timeout: ", "Expired: ", "Disconnected: ", "IncompleteRead: ",
-    "BrokenProcessPool: ", "OutOfResources: ", "NVMLError_", ".exceptions.", ".errors.", ".exc.", "RayTaskError(",
+    "BrokenProcessPool: ", "OutOfResources: ", "OfflineModeIsEnabled: ", "NVMLError_", ".exceptions.", ".errors.", ".exc.", "RayTaskError(",
 )  # fmt: skip
 _WITHOUT_TEXT = ("AssertionError", "NotImplementedError", "MemoryError", "EOFError")
 """Errors that are raised without a text."""
@@ -622,10 +627,13 @@ FAILURE_RULES: tuple[LineRule, ...] = (
             ": fatal error: ",
             "nvcc fatal",
             "ptxas fatal",
+            "CUDA compiler and CUDA toolkit headers are incompatible",
             "/bin/sh: ",
         ),
         # The linker, the compilers of C and CUDA, the shell that starts them.
         r"(?:\S{1,300}: )?(?:cannot find -l|fatal error: |nvcc fatal|ptxas fatal).{1,300}|"
+        r"(?:\S{1,300}: )?error: (?:#error directive: )?\"CUDA compiler and CUDA toolkit headers "
+        r"are incompatible.{0,100}|"
         r"/bin/sh: (?:line )?\d{1,5}: \S{1,200}: (?:command )?not found\s{0,4}$",
         build=lambda match: FailureLine(match[0], is_bare=True, is_detail=True),
         levels=(NO_LEVEL, "ERROR"),

@@ -44,6 +44,11 @@ def totals(time) -> dict[str, float]:
     return found
 
 
+def test_the_first_of_several_recorded_servers_is_that_of_the_run():
+    time = time_of(RunStarted(time=0.0), ServerReady(time=50.0), ServerReady(time=53.0))
+    assert (time["wall_s"], time["ready_at"]) == (50.0, "1970-01-01T00:00:50Z")
+
+
 def test_measured_span_lies_before_its_line():
     time = time_of(
         RunStarted(time=0.0),
@@ -398,6 +403,24 @@ def test_the_cache_is_allocated_behind_the_division_where_the_head_was_cut_off()
         MemoryMeasured(stage="kv_cache", delta_bytes=2**30, time=13.0, line=2),
     )
     assert totals(time) == {"kv_cache": 3.0}
+
+
+def test_weights_that_are_there_are_not_downloaded():
+    """tpu-inference reads its first file; no rank began a download."""
+    ranks = [
+        event
+        for rank in (0, 1)
+        for event in (
+            PhaseMarked(name="load_model", edge="start", time=1.0, rank=rank),
+            PhaseMarked(name="download", edge="end", time=4.0, rank=rank),
+            PhaseMarked(name="load_weights", edge="start", time=4.0, rank=rank),
+            PhaseMarked(name="load_weights", edge="end", time=9.0, rank=rank),
+        )
+    ]
+    time = time_of(
+        RunStarted(time=0.0), *sorted(ranks, key=lambda each: each.time or 0)
+    )
+    assert totals(time) == {"load_model": 3.0, "load_weights": 5.0}
 
 
 def test_a_cache_is_not_allocated_again_behind_the_warm_up():

@@ -1071,15 +1071,19 @@ def test_what_the_inspection_of_a_model_raised_in_its_process_is_the_cause():
         assert failure.message.startswith("ImportError: libmissing.so.1")
 
 
-def test_a_function_of_tpu_inference_shows_the_stage_that_failed():
+@pytest.mark.parametrize(
+    "frame",
+    [
+        'runner/tpu_runner.py", line 9, in initialize_kv_cache',
+        'worker/tpu_worker.py", line 9, in determine_available_memory',
+    ],
+)
+def test_a_function_of_tpu_inference_shows_the_stage_that_failed(frame):
+    """Its workers divide the memory without a profiling run."""
     text = "\n".join(
         (
             CORE.format(4, "EngineCore failed to start."),
-            CORE.format(
-                4,
-                '  File "/x/tpu-inference/tpu_inference/runner/tpu_runner.py", line 9, in '
-                "initialize_kv_cache",
-            ),
+            CORE.format(4, f'  File "/x/tpu-inference/tpu_inference/{frame}'),
             CORE.format(4, "jax.errors.JaxRuntimeError: RESOURCE_EXHAUSTED: E0100: x"),
         )
     )

@@ -312,6 +312,7 @@ CONFIGURING = """\
 (APIServer pid=9) INFO 07-16 10:00:20 [model.py:1752] Using max model len 256
 (APIServer pid=9) INFO 07-16 10:00:21 [vllm.py:977] Asynchronous scheduling is enabled.
 """
+UNNAMED = CONFIGURING.replace("(APIServer pid=9) ", "")
 EARLY_CONFIGURING = (
     "INFO 07-16 10:00:00 [api_server.py:1044] args: Namespace(model='a/b', port=8000)\n"
     "INFO 07-16 10:00:20 [config.py:717] This model supports multiple tasks: {'generate', "
@@ -365,6 +366,12 @@ CORE = "INFO 07-16 10:00:45 [core.py:112] Initializing a V1 LLM engine (v0.22.0)
             f"[__init__.py:239] Automatically detected platform cuda.\n{CORE}",
             {"configure": 21.0, "start_engine": 21.0, "import": 3.0},
         ),
+        # Where their names were taken off, the engine of a server has a process, too.
+        (
+            f"INFO 07-16 10:00:00 [api_server.py:1] vLLM API server version 0.22.0\n{UNNAMED}{CORE}",
+            {"configure": 21.0, "start_engine": 24.0},
+        ),
+        (f"{UNNAMED}{CORE}", {"configure": 45.0}),
         # A server that stops its engine had started it, though no line of that is there.
         (
             f"{CONFIGURING}(APIServer pid=9) INFO 07-16 10:00:50 [utils.py:612] [shutdown] Process "
@@ -830,6 +837,26 @@ def switched(*lines: str) -> str:
     return text + "".join(
         core.format(5, 40, "core_patch.py:372", line) for line in lines
     )
+
+
+def test_the_banner_of_another_server_is_no_line_of_the_one_that_configures():
+    line = "({} pid={}) INFO 07-16 10:00:{:02d} [{}] {}\n"
+    args = "non-default args: {{'model': 'a/{}'}}"
+    engine = "Initializing a V1 LLM engine (v0.25.1) with config: model='a/{}', device_config=cuda"
+    text = (
+        line.format("APIServer", 1, 0, "utils.py:299", args.format("one"))
+        + line.format("APIServer", 1, 2, "model.py:1", "Using max model len 4,096")
+        + line.format("APIServer", 11, 7, "utils.py:299", "   a part of a drawing")
+        + line.format("APIServer", 11, 8, "utils.py:299", args.format("two"))
+        + line.format("APIServer", 11, 9, "model.py:1", "Using max model len 4,096")
+        + line.format("EngineCore", 2, 14, "core.py:114", engine.format("one"))
+        + line.format("EngineCore", 12, 20, "core.py:114", engine.format("two"))
+    )
+    found = [folded(events).summary.time for events in read(text)[0].values()]
+    assert [each.seconds_by_phase() for each in found] == [
+        {"configure": 2.0, "start_engine": 12.0},
+        {"configure": 1.0, "start_engine": 11.0},
+    ]
 
 
 def test_a_new_worker_is_of_no_server_that_is_ready():

@@ -7,6 +7,7 @@ import re
 import pytest
 
 from tests.helpers import REAL_LOGS, events, folded, read, summary_of
+from warmup_insights.model.figures import captured_percent
 
 CORE = "(EngineCore pid=7) {} 07-16 10:{:02d}:{:02d} [{}] {}\n"
 HEAD = (
@@ -658,6 +659,7 @@ def test_how_many_graphs_a_bar_without_its_end_captured_is_unknown():
     _, summary = captured(text)
     assert summary["graphs"]["captured"] is None
     assert summary["graphs"]["duration_s"] == 3.0
+    assert captured_percent(folded(events(text)).summary) is None
 
 
 def test_what_fails_behind_dynamo_fails_in_the_compilation():

@@ -263,3 +263,43 @@ def test_engines_that_one_process_makes_are_ranks_of_one_start():
     assert folded(found).summary.ranks == 2
     loaded = [e for e in of(MemoryMeasured, found) if e.stage == "weights"]
     assert [(e.rank, e.delta_bytes) for e in loaded] == [(0, gib(7.5)), (1, gib(8.25))]
+
+
+@pytest.mark.parametrize(
+    ("axes", "available", "blocks", "size"),
+    [
+        ("'data': 2, 'model': 4", "280.0", 17920, 4 * 2**20),
+        # 7539 fit; each of eight shards has 943.
+        ("'data': 8, 'attn_dp': 1, 'model': 1", "117.8", 7544, 16 * 2**20),
+    ],
+)
+def test_a_device_holds_the_blocks_of_one_data_parallel_shard(
+    axes, available, blocks, size
+):
+    """tpu-inference `kv_cache_manager.py`: KV blocks are divided over the shards."""
+    text = (
+        WORKER.format(1) + f"Init mesh | mesh=Mesh({axes}, axis_types=(Auto, Auto))\n"
+        + WORKER.format(1) + f"Init worker | rank=0 | hbm={[(0.0, 95.0)] * 8}GiB\n"
+        + WORKER.format(2) + f"Init model | hbm={[(15.0, 95.0)] * 8}GiB\n"
+        + WORKER.format(2) + "Memory statistics | total_hbm_limit_gb=760.0GiB | "
+        "total_hbm_limit_cap_gb=720.0GiB | total_hbm_used_gb=120.0GiB | "
+        f"total_hbm_avail_gb={available}GiB\n"
+        + WORKER.format(3) + f"Init kv-cache | num_layers=36 | num_blocks=[{blocks}]\n"
+    )  # fmt: skip
+    memory = folded(events(text)).summary.memory
+    assert (memory.num_kv_blocks, memory.block_bytes) == (blocks, size)
+
+
+@pytest.mark.parametrize(("shown", "each"), [(768, 95.0), (700, None)])
+def test_a_device_of_a_pod_has_its_part_of_the_sums(shown, each):
+    """Pathways drives all devices of a pod from one process; a line may be cut."""
+    devices = str([(0.0, 95.0)] * 768)
+    listed = devices if shown == 768 else devices[: shown * 13]
+    text = (
+        WORKER.format(1) + f"Init worker | rank=0 | hbm={listed}GiB |self.devices=[]\n"
+        + WORKER.format(2) + "Memory statistics | total_hbm_limit_gb=72960.0GiB | "
+        "total_hbm_limit_cap_gb=65664.0GiB | total_hbm_used_gb=7680.0GiB | "
+        "total_hbm_avail_gb=57984.0GiB\n"
+    )  # fmt: skip
+    memory = folded(events(text)).summary.memory_or_none
+    assert memory.total_bytes == (None if each is None else each * GIB)

@@ -159,6 +159,14 @@ UPSTREAM = (
         ("startup", "ready to serve", engine_core.server_started),
     ),
     *_rows(
+        "vllm", "vllm.entrypoints.launchers.run_batch", None,
+        ("run_batch", "ready for a batch", engine_core.run_batch, "0.29.0", None),
+    ),
+    *_rows(
+        "vllm", "vllm.entrypoints.openai.run_batch", None,
+        ("run_batch", "ready for a batch", engine_core.run_batch, "0.10.2", "0.29.0"),
+    ),
+    *_rows(
         "vllm", "vllm.v1.engine.core", "EngineCore",
         ("_initialize_kv_caches", "configuration and initialisation", engine_core.initialize),
     ),

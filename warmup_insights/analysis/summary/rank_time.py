@@ -286,8 +286,10 @@ class RankTime:
             return
         began = self.marks.pop(event.name, None)
         is_over = event.name in self.ended and self.doing is None
-        if began is None and is_over and event.duration_s is None:
-            return self.touch(time)  # a later line shows once more that it ended
+        # A later line shows once more that it ended, or a file that none is missing.
+        is_nothing = is_over or event.name == DOWNLOAD
+        if began is None and is_nothing and event.duration_s is None:
+            return self.touch(time)
         if began is not None:
             self.stated.append(Span(event.name, began, time, MEASURED))
         is_capture = event.name == CAPTURES and event.duration_s is None
