@@ -18,15 +18,13 @@ from parsers.engine.evidence import (
     IMPORTING,
     PARTED,
     PLATFORM,
-    WORKERS,
     Evidence,
     Imports,
-    RankTable,
     imports_unnamed,
-    is_grouped,
 )
 from parsers.engine.failures import Traceback
 from parsers.engine.joining import Joiner
+from parsers.engine.ranks import WORKERS, RankTable, is_grouped
 from parsers.engine.signals import (
     ConfigLine,
     FailureLine,
