@@ -18,15 +18,13 @@ from parsers.engine.evidence import (
     IMPORTING,
     PARTED,
     PLATFORM,
-    WORKERS,
     Evidence,
     Imports,
-    RankTable,
     imports_unnamed,
-    is_grouped,
 )
 from parsers.engine.failures import Traceback
 from parsers.engine.joining import Joiner
+from parsers.engine.ranks import WORKERS, RankTable, is_grouped
 from parsers.engine.signals import (
     ConfigLine,
     FailureLine,
@@ -639,7 +637,7 @@ class Source:
         name = record.process or ""
         if not name.startswith(WORKERS):
             return None
-        # It has the name of its groups before its server is ready, and may be silent then.
+        # It has the name of its groups before its server is ready, and may print nothing then.
         is_new = not is_grouped(name)
         starts = [*self.beside, current]
         found = [
