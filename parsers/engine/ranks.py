@@ -140,8 +140,9 @@ class RankTable:
             self._has_engines = True
             self._ranks.clear()
             local = settings.get("data_parallel_size_local")
-            is_local = isinstance(local, int) and 0 < local < engines
-            self._num_engines = self._num_engines or (local if is_local else engines)
+            if isinstance(local, int) and 0 < local < engines:
+                engines = local
+            self._num_engines = self._num_engines or engines
 
     def add_process(self, record: Record) -> None:
         """Take notice of the process that printed a line."""
