@@ -382,6 +382,21 @@ FAILURE_RULES: tuple[LineRule, ...] = (
         startup_only=True,
     ),
     LineRule(
+        "failure_frame_compiler",
+        "/torch/_inductor/compile_fx.py",
+        # All of its functions compile; what was compiled runs in other modules.
+        r'\s{0,20}File "[^"]{1,200}/torch/_inductor/compile_fx\.py", line \d{1,7}, in \w{1,60}\s*$',
+        FrameSeen,
+        fixed={"phase": "compile"},
+        samples=(
+            Sample(
+                'ERROR 07-16 19:47:26 [core.py:866]   File "/x/torch/_inductor/compile_fx.py", '
+                "line 974, in _compile_fx_inner"
+            ),
+        ),
+        startup_only=True,
+    ),
+    LineRule(
         "failure_frame_server",
         "/uvicorn/",
         # vLLM gives its server to uvicorn, which reads certificates then (`config.py load`).
