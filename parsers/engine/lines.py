@@ -339,6 +339,8 @@ class LineParser:
             self.report.ignored[rule.name] += 1
         if rule.name in SPAWNING:
             run.note_front(rule, record)
+        if run.is_other(record.actor):
+            self._now.note_actor(record.actor, matched.time)
         for event in run.pass_line(matched.time, line, record):
             self._emit(event)
         if run.lines < CREDITED_LINES:
@@ -456,6 +458,8 @@ class LineParser:
         self.num_runs += 1
         self._collect_for(opened.ordinal)
         began, imported = self._now.before.start(time)
+        if began == time:
+            began = self._now.actor_since(matched.record.actor, time)
         if began != time:
             for file in self._now.before.files:
                 opened.evidence.add_file(file)
