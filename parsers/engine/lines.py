@@ -231,6 +231,11 @@ class LineParser:
             like = _Counted(lines, rule.name, self._source, self._now, run)
             self._counted[lines.head] = like
 
+    def settle(self) -> None:
+        """Read an error without the lines that may follow: where a log grows, none may."""
+        for record, line in self._joiner.take_error():
+            self._dispatch_record(record, line)
+
     def close(self) -> None:
         """Read nothing more: finish what is pending."""
         for name in list(self._sources):
@@ -458,11 +463,11 @@ class LineParser:
         self.num_runs += 1
         self._collect_for(opened.ordinal)
         began, imported = self._now.before.start(time)
-        if began == time:
-            began = self._now.actor_since(matched.record.actor, time)
         if began != time:
             for file in self._now.before.files:
                 opened.evidence.add_file(file)
+        else:
+            began = self._now.actor_since(matched.record.actor, time)
         started = RunStarted(
             time=began, line=line, timezone=self._timezone,
             year_from=self._clock.year_from,

@@ -9,22 +9,22 @@ from typing import Any
 from msgspec import structs
 
 from parsers.base import LineRule, Made
+from parsers.dialects.reference import ENGINE as REFERENCE
 from parsers.engine.dispatch import Matched
 from parsers.engine.envelope import OF_VLLM, Record
 from parsers.engine.evidence import (
     CONFIG_STATED,
     ENGINE_CONFIG,
     IMPORTING,
+    PARTED,
     PLATFORM,
-    WORKERS,
     Evidence,
     Imports,
-    RankTable,
     imports_unnamed,
-    is_grouped,
 )
 from parsers.engine.failures import Traceback
 from parsers.engine.joining import Joiner
+from parsers.engine.ranks import WORKERS, RankTable, is_grouped
 from parsers.engine.signals import (
     ConfigLine,
     FailureLine,
@@ -140,6 +140,8 @@ class OpenRun:
     """What the engine keeps of the run that is being read, and what shows that a line
     is of another one."""
 
+    _is_parted = False
+    """One process makes several engines."""
     has_several = False
     """The server has other processes that may still import vLLM."""
     goes_on_beside = False
@@ -258,7 +260,7 @@ class OpenRun:
     def is_left(self, matched: Matched) -> bool:
         """Whether a record belongs to another, later start-up."""
         rule, made, record = matched.rule, matched.made, matched.record
-        if rule.name == CONFIG_STATED:
+        if rule.name == CONFIG_STATED or self._is_part(matched):
             return self.is_restarted(record)
         time, last = matched.time, self.last_time
         later = 0.0 if time is None or last is None else time - last
@@ -331,6 +333,9 @@ class OpenRun:
     def note_opening(self, matched: Matched) -> None:
         """Keep of a line what shows that another one is of another start-up."""
         rule, record = matched.rule, matched.record
+        self._is_parted |= rule.name == PARTED
+        if self._is_part(matched):
+            self.ranks.add_part(record)
         if rule.starts == ENGINE_CONFIG:
             self._version = _version(matched.made)
         if rule.starts:
@@ -362,6 +367,11 @@ class OpenRun:
         yield stamped(Note(topic="begins_here", text=BEGINS_HERE), begun)
         if began is not None:
             yield stamped(PhaseMarked(name="import", edge="start"), begun)
+
+    def _is_part(self, matched: Matched) -> bool:
+        """Whether a line begins the next engine of several in one process, which makes one
+        for prompts and one for decoding (tpu-inference `core_tpu.py DisaggEngineCore`)."""
+        return self._is_parted and matched.rule.starts == ENGINE_CONFIG
 
     def _is_copy(self, matched: Matched) -> bool:
         """Whether a line that opened this start-up is there once more, of the same process
@@ -494,11 +504,12 @@ class OpenRun:
             yield gap
         engine, device = self.evidence.engine(), self.evidence.device()
         ranks = self.ranks.count(is_one_process_each=device not in ("tpu", "neuron"))
-        is_guess = self.is_excerpt and not self.ranks.are_shown
+        is_unstated = not self.ranks.are_shown and engine != REFERENCE
         if (engine, device, ranks) != (None, None, None):
             yield ConfigRecorded(
                 engine=engine, device_kind=device, num_ranks=ranks,
-                device_guessed=self.evidence.is_guess(), ranks_guessed=is_guess,
+                device_guessed=self.evidence.is_guess(),
+                ranks_guessed=is_unstated and (self.is_excerpt or ranks is None),
             )  # fmt: skip
         if (contradiction := self.evidence.contradiction()) is not None:
             yield Note(topic="contradiction", text=contradiction)
@@ -640,7 +651,7 @@ class Source:
         name = record.process or ""
         if not name.startswith(WORKERS):
             return None
-        # It has the name of its groups when its server gets ready.
+        # It has the name of its groups before its server is ready, and may print nothing then.
         is_new = not is_grouped(name)
         starts = [*self.beside, current]
         found = [

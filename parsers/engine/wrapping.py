@@ -21,8 +21,6 @@ MIN_CUT = 4
 """Lines of exactly one length that differ in more than numbers, and none is longer."""
 LOOKED_AT = 4000
 _DIGITS = re.compile(r"\d+")
-_OF_TABLES = ("|", "│", "┃", "║", "-", "=", "*")
-"""Lines of a table have one length and are whole."""
 _LAST_WORD = re.compile(r"\S{1,250}\r?$")
 _BEGINS = re.compile(
     r"\s*$|(?:DEBUG|INFO|WARNING|ERROR|CRITICAL)(?:\s|:)|\([A-Za-z_][\w.:-]{0,60} .{0,20}pid=|"
@@ -104,11 +102,10 @@ def cut_at(text: str) -> int | None:
     shapes = {
         _DIGITS.sub("0", line)
         for line in lines
-        if len(line) == longest
-        and not line.endswith(_OF_TABLES)
-        and _RECORD.search(line) is not None
+        if len(line) == longest and _RECORD.search(line) is not None
     }
-    return longest if len(shapes) >= MIN_CUT else None
+    is_table = len({shape[-1] for shape in shapes}) == 1
+    return longest if len(shapes) >= MIN_CUT and not is_table else None
 
 
 def without_cut_words(blocks: Iterable[bytes], length: int) -> Iterator[bytes]:

@@ -616,6 +616,19 @@ def test_a_capture_without_any_line_of_a_kv_cache_is_one_of_graphs(end):
     assert summary["status"] == "finished"
 
 
+def test_lines_without_the_beginning_are_not_the_whole_start():
+    text = line(4, "hpu_model_runner.py:10", "Loading model weights took 14.9 GB")
+    text += line(
+        24,
+        "hpu_worker.py:10",
+        "Model profiling run took 504 MiB of device "
+        "memory (15.46 GiB/94.62 GiB used) and 180.9 MiB of host memory "
+        "(475.4 GiB/1007 GiB used)",
+    )
+    time = summary_of(events(text.replace("(EngineCore pid=7) ", "")))["time"]
+    assert (time["wall_s"], time["is_excerpt"]) == (20.0, True)
+
+
 def test_the_balance_behind_the_warm_up_divides_no_memory():
     """In a log that begins with the capture (vLLM `gpu_worker.py compile_or_warm_up_model`)."""
     text = worker(0, 30, "model_runner.py:960", CAPTURED_LINE)

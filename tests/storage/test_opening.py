@@ -13,8 +13,8 @@ import pytest
 from tests.storage.builders import add_run, make_run, make_steps
 from warmup_insights.errors import StoreBusyError, StoreError
 from warmup_insights.runs import delete_runs
-from warmup_insights.storage import EventStore, default_database
-from warmup_insights.storage.location import shown_location
+from warmup_insights.storage import EventStore
+from warmup_insights.storage.location import default_database, shown_location
 
 NOBODY = 65534
 
@@ -208,6 +208,17 @@ def test_a_reader_writes_nothing(tmp_path):
     with pytest.raises(StoreError, match="cannot be written"):
         add_run(store)
     store.close()
+
+
+def test_a_reader_leaves_nothing_beside_the_file(tmp_path):
+    path = tmp_path / "a.db"
+    with EventStore(path) as store:
+        add_run(store, events=make_steps(3))
+    before = path.read_bytes()
+    with EventStore(path, read_only=True) as store:
+        assert len(list(store.events("run1"))) == 3
+    assert [*tmp_path.iterdir()] == [path]
+    assert path.read_bytes() == before
 
 
 def test_readers_see_what_a_writer_does_meanwhile(tmp_path):

@@ -12,6 +12,7 @@ import sys
 import time
 from pathlib import Path
 
+import msgspec
 import pytest
 
 from tests.cli.decisions import store_run
@@ -23,6 +24,7 @@ from warmup_insights.model.events import (
     Failure,
     RunStarted,
     ServerReady,
+    ServingFailure,
     ShutdownRequested,
 )
 from warmup_insights.model.run import RunRecord
@@ -84,7 +86,28 @@ def test_output_and_exit_status_pass_through(tmp_path):
     assert done.returncode == 7
     assert done.stdout == "to stdout\n"
     assert done.stderr.startswith("to stderr\n")
-    assert stored(tmp_path)[0].status == "failed"
+    run, _, summary = stored(tmp_path)
+    assert (run.status, summary.status) == ("failed", "failed")
+    assert summary.failure.message == (
+        "The program vllm ended with exit status 7; its output states why"
+    )
+
+
+@pytest.mark.parametrize("known", [None, ServingFailure(failure="error", message="x")])
+def test_a_server_that_fails_by_itself_ends_serving(known, tmp_path):
+    start = [RunStarted(engine="vllm", time=0.0), ServerReady(time=1.0)]
+    if known is not None:
+        start.append(msgspec.structs.replace(known, time=2.0))
+    store_run(tmp_path / "runs.db", "r", start)
+    ending = launch.Ending(1, was_stopped=False, at=3.0)
+    last = vllm_command.last_events(
+        str(tmp_path / "runs.db"), "r", ending, is_server=True
+    )
+    run = RunRecord(run_id="r", source_kind="recorder")
+    summary = summarize(run, [*start, *last]).summary
+    assert (summary.status, summary.failure) == ("finished", None)
+    message = "The program vllm ended with exit status 1; its output states why"
+    assert summary.serving.end.message == (message if known is None else "x")
 
 
 def test_any_vllm_command_gets_its_own_arguments(tmp_path):

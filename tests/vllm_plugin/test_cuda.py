@@ -294,6 +294,15 @@ class Worker:
         return SimpleNamespace(language_model=12.5, encoder=0.5)
 
 
+def test_a_model_without_a_kv_cache_has_no_blocks(listened, memory):
+    """One block stands for none (`get_kv_cache_config_from_groups`)."""
+    session, events = listened
+    watch_class(session, Worker, initialize_from_config=cuda.initialize_cache)
+    gpu = Worker(config_of(), 0, 0, "tcp://x")
+    gpu.initialize_from_config(SimpleNamespace(num_blocks=1, kv_cache_groups=[]))
+    assert of_kind(events, "kv_cache_allocated") == []
+
+
 def test_the_worker_from_start_to_warm(listened, memory):
     session, events = listened
     watch_class(

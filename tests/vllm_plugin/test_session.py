@@ -62,13 +62,15 @@ def test_messages_of_failures_are_masked_and_cut():
         ("1 validation error for SchedulerConfig\nmax_num_seqs\n  Input should be greater "
          "than or equal to 1 [type=greater_than_equal, input_value=0, input_type=int]",
          "ValidationError: max_num_seqs: Input should be greater than or equal to 1"),
-        ("no heading", "ValidationError: no heading"),
+        ("no heading", "pydantic_core._pydantic_core.ValidationError: no heading"),
     ],
 )  # fmt: skip
 def test_a_refused_setting_is_stated_without_the_heading_of_pydantic(message, shown):
-    class ValidationError(ValueError):
-        pass
-
+    names = {
+        "__module__": "pydantic_core._pydantic_core",
+        "__qualname__": "ValidationError",
+    }
+    ValidationError = type("ValidationError", (ValueError,), names)
     session, events = session_with_list()
     session.note_failure(Outcome(error=ValidationError(message)))
     (failure,) = of_kind(events, "failure")

@@ -193,12 +193,12 @@ def last_events(
         stopped_at = ending.stops[0] if ending.stops and is_server else math.inf
         is_known = any(
             (failure.time or 0.0) < stopped_at
-            for failure in store.events(run_id, ["failure"])
+            for failure in store.events(run_id, ["failure", "serving_failure"])
         )
     is_failure = ending.is_failure or is_known
     status = "failed" if is_failure else "skipped" if is_skipped else "finished"
-    if is_failure and ending.killed_by is not None and not is_known:
-        events.append(_killed(ending.killed_by, ending.at, is_ready=bool(is_ready)))
+    if is_failure and not is_known:
+        events.append(_failed(ending, is_ready=bool(is_ready)))
     if ending.was_stopped and is_server and not is_failure:
         # A start is given up at the first signal; a server may have lived through one.
         at = ending.stops[0 if is_ready is False else -1]
@@ -208,11 +208,17 @@ def last_events(
     return [*events, RunFinished(status=status, time=ending.at)]
 
 
-def _killed(by: int, at: float, *, is_ready: bool) -> Event:
-    """The program did not survive a signal, so it could record no end."""
+def _failed(ending: launch.Ending, *, is_ready: bool) -> Event:
+    """The program failed, and recorded no error: it came to none of the calls that are
+    watched, or did not survive a signal."""
+    by = ending.killed_by
     failure = "killed" if by == signal.SIGKILL else "error"
     names = {number.value: number.name for number in signal.Signals}
-    text = f"The program vllm was ended by {names.get(by, f'signal {by}')}"
+    text = (
+        f"The program vllm ended with exit status {ending.exit_code}; its output states why"
+        if by is None
+        else f"The program vllm was ended by {names.get(by, f'signal {by}')}"
+    )
     if is_ready:
-        return ServingFailure(failure=failure, message=text, time=at)
-    return Failure(failure=failure, message=text, time=at)
+        return ServingFailure(failure=failure, message=text, time=ending.at)
+    return Failure(failure=failure, message=text, time=ending.at)

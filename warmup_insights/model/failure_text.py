@@ -113,11 +113,11 @@ _REFUSALS = {"Value error, ": "ValueError: ", "Assertion failed, ": "AssertionEr
 
 def raised_text(name: str, message: str) -> str:
     """The text of an error by its name and message, that of pydantic's about a setting
-    without its heading and the value behind it."""
+    without its heading, the value behind it and the module of the error."""
     heading, _, rest = message.partition("\n")
     if " validation error" not in heading or not rest:
         return f"{name}: {message}"
-    return refusal(rest, f"{name}: ")
+    return refusal(rest, f"{name.rpartition('.')[2]}: ")
 
 
 def refusal(text: str, name: str = "") -> str:

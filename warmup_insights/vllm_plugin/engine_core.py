@@ -2,10 +2,12 @@
 
 Source: vLLM `engine/arg_utils.py`, `v1/executor/abstract.py`, `v1/engine/core.py`,
 `v1/core/kv_cache_utils.py`, `v1/engine/llm_engine.py`, `v1/engine/async_llm.py`,
-`v1/engine/utils.py`, `v1/executor/multiproc_executor.py`, `compilation/backends.py`,
-`compilation/monitor.py`; uvicorn `server.py`. Of the workers (a rank, a device that is
-free at first, blocks): vLLM `v1/worker/gpu_worker.py`, vllm-gaudi
-`v1/worker/hpu_worker.py` and `v1/worker/hpu_model_runner.py` (`initialize_kv_cache`).
+`v1/engine/utils.py`, `v1/engine/core_client.py`, `v1/executor/multiproc_executor.py`,
+`compilation/backends.py`, `compilation/monitor.py`,
+`entrypoints/launchers/run_batch.py`; uvicorn `server.py`. Of the workers
+(a rank, a device that is free at first, blocks): vLLM `v1/worker/gpu_worker.py`,
+vllm-gaudi `v1/worker/hpu_worker.py` and `v1/worker/hpu_model_runner.py`
+(`initialize_kv_cache`).
 """
 
 from __future__ import annotations
@@ -14,7 +16,7 @@ import os
 import signal
 import sys
 import time
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Sequence, Set
 from multiprocessing import parent_process
 from multiprocessing.connection import wait
 from multiprocessing.process import BaseProcess
@@ -31,15 +33,19 @@ from warmup_insights.model.events import (
     Note,
     PhaseMarked,
     ServerReady,
+    ServingFailure,
+    ShutdownRequested,
     SleepModeChanged,
 )
 from warmup_insights.secrets import mask_text
 from warmup_insights.vllm_plugin import facts
-from warmup_insights.vllm_plugin.calls import Call, Watch, whole
+from warmup_insights.vllm_plugin.calls import Call, Outcome, Watch, whole
 from warmup_insights.vllm_plugin.session import Session
 
 EXIT_CODE_S = 1.0
 """How long an engine that failed to start waits for the exit codes of its processes."""
+_ORDERED = {0, -signal.SIGINT, -signal.SIGTERM}
+"""Exit codes of processes that were stopped."""
 _LEAST_EPOCH_S = 1e9
 """A reading of the clock since 1970 is more, one of `perf_counter` less."""
 _WHOLE_REQUESTS_SINCE = Version("0.20.2")
@@ -80,21 +86,21 @@ def start_workers(session: Session, call: Call) -> Watch:
 
 def sleep(session: Session, call: Call) -> Watch:
     """`Executor.sleep(level)`: the workers give memory back, unless they did before."""
-    before, started = _sleeping(call), time.perf_counter()
-    outcome = yield
-    if outcome.error is None and before != _sleeping(call):
-        took = time.perf_counter() - started
-        session.emit(SleepModeChanged, action="sleep", duration_s=took)
+    yield from _watch_sleep(session, call, "sleep")
 
 
 def wake_up(session: Session, call: Call) -> Watch:
     """`Executor.wake_up(tags)`: they take memory again, of some of its uses or all."""
+    yield from _watch_sleep(session, call, "wake_up")
+
+
+def _watch_sleep(session: Session, call: Call, action: str) -> Watch:
     before, started = _sleeping(call), time.perf_counter()
     outcome = yield
     if outcome.error is None and before != (after := _sleeping(call)):
         session.emit(
             SleepModeChanged,
-            action="wake_up",
+            action=action,
             tags=sorted(before - after),
             duration_s=time.perf_counter() - started,
         )
@@ -153,6 +159,13 @@ def server_started(session: Session, call: Call) -> Watch:
         note_ready(session)
 
 
+def run_batch(session: Session, call: Call) -> Watch:
+    """`run_batch`: the engine takes the requests of a file, and no server comes."""
+    session.state.is_server_next = False
+    note_ready(session)
+    yield
+
+
 def note_ready(session: Session) -> None:
     """Record that requests are accepted from now on."""
     session.is_ready = True
@@ -185,9 +198,7 @@ def initialize(session: Session, call: Call) -> Watch:
     started = time.perf_counter()
     outcome = yield
     if outcome.error is not None:
-        workers = getattr(getattr(call.owner, "model_executor", None), "workers", ())
-        processes = [getattr(worker, "proc", None) for worker in workers or ()]
-        is_killed = was_killed(processes)
+        is_killed = was_killed(_workers_of(call.owner))
         session.note_failure(outcome, phase="init_engine", is_killed=is_killed)
         return
     compile_s = getattr(
@@ -226,11 +237,78 @@ def start_cores(session: Session, call: Call) -> Watch:
         session.note_failure(outcome, is_killed=was_killed(processes))
 
 
+def wait_for_workers(session: Session, call: Call) -> Watch:
+    """`WorkerProc.wait_for_ready`: the processes of the workers load the model.
+
+    It fails when one of them ends; vLLM ends the others after it.
+    """
+    outcome = yield
+    if outcome.error is not None:
+        workers = _processes(call.arg("unready_proc_handles"))
+        is_killed = was_killed(workers)
+        session.note_failure(outcome, phase="start_workers", is_killed=is_killed)
+
+
+def core_failed(session: Session, call: Call) -> Watch:
+    """`EngineCoreProc._send_engine_dead`: called where the error of a core is handled.
+
+    A signal to all processes ends workers before their core.
+    """
+    ended = [worker for worker in _workers_of(call.owner) if not worker.is_alive()]
+    codes = {worker.exitcode for worker in ended}
+    if not codes or not codes <= _ORDERED:
+        error = sys.exc_info()[1]
+        session.note_failure(Outcome(error=error), is_killed=was_killed(ended))
+    yield
+
+
+def stop_engine(session: Session, call: Call) -> Watch:
+    """`MPClient.shutdown`: a server stops its engine, by an order or because a core ended.
+
+    Not of a server beside the program, which is stopped in both cases.
+    """
+    is_serving = session.is_ready and session.state.is_server_next
+    if is_serving and parent_process() is None:
+        session.state.is_server_next = False
+        resources = getattr(call.owner, "resources", None)
+        is_dead = getattr(resources, "engine_dead", None)
+        manager = getattr(resources, "engine_manager", None)
+        codes = exit_codes(getattr(manager, "processes", ())) if is_dead else set()
+        if is_dead and not (codes and codes <= _ORDERED):
+            session.emit(
+                ServingFailure,
+                failure="killed" if _are_of_kill(codes) else "error",
+                message="A process of the engine ended",
+            )
+        else:
+            session.emit(ShutdownRequested, message="the server was stopped")
+    yield
+
+
+def _workers_of(core: Any) -> list[BaseProcess]:
+    """The processes of an engine core's workers; none where they are threads of it."""
+    return _processes(getattr(getattr(core, "model_executor", None), "workers", None))
+
+
+def _processes(handles: Iterable[Any] | None) -> list[BaseProcess]:
+    found = [getattr(handle, "proc", None) for handle in handles or ()]
+    return [process for process in found if isinstance(process, BaseProcess)]
+
+
 def was_killed(processes: Iterable[Any]) -> bool:
     """Whether a process of the engine was killed, and none ended in another way.
 
     vLLM kills those that are left when one has failed (SIGTERM, then SIGKILL).
     """
+    return _are_of_kill(exit_codes(processes))
+
+
+def _are_of_kill(codes: Set[int | None]) -> bool:
+    return -signal.SIGKILL in codes and codes <= {-signal.SIGKILL, -signal.SIGTERM}
+
+
+def exit_codes(processes: Iterable[Any]) -> set[int | None]:
+    """Those of the processes that have ended; waits `EXIT_CODE_S` for the first of them."""
     known = {
         process.sentinel: process
         for process in processes
@@ -241,7 +319,7 @@ def was_killed(processes: Iterable[Any]) -> bool:
         process = known[ended]  # type: ignore[index]
         process.join(EXIT_CODE_S)
         codes.add(process.exitcode)
-    return -signal.SIGKILL in codes and codes <= {-signal.SIGKILL, -signal.SIGTERM}
+    return codes
 
 
 def concurrency(session: Session, call: Call) -> Watch:
@@ -384,11 +462,16 @@ def note_blocks(session: Session, call: Call) -> None:
     where they are not counted by requests (`concurrency`).
 
     vllm-gaudi allocates one block more, for what padding writes: its number is that
-    behind the last usable one (`initialize_kv_cache`, `_PAD_BLOCK_ID`).
+    behind the last usable one (`initialize_kv_cache`, `_PAD_BLOCK_ID`). A model without a
+    KV cache has no group, and one block that stands for none.
+    Source: vLLM `v1/core/kv_cache_utils.py`, `get_kv_cache_config_from_groups`.
     """
     config, runner = call.arg("kv_cache_config"), call.owner
+    groups: Sequence[Any] | None = getattr(config, "kv_cache_groups", None)
+    if groups is not None and not groups:
+        return
+    groups = groups or ()
     blocks = whole(getattr(config, "num_blocks", None))
-    groups: Sequence[Any] = getattr(config, "kv_cache_groups", None) or ()
     spec = getattr(groups[0], "kv_cache_spec", None) if len(groups) == 1 else None
     size = whole(getattr(spec, "block_size", getattr(runner, "block_size", None)))
     padding = whole(getattr(runner, "_PAD_BLOCK_ID", None))

@@ -56,13 +56,20 @@ class EngineCore:
         self.executor.shutdown()
 
 
+class EngineCoreProc(EngineCore):
+    """One in a process of its own."""
+
+    def _send_engine_dead(self):
+        """The end of the pipe is the sign of it."""
+
+
 def run_in_process(vllm_config, pipe):
     """The engine in a process of its own."""
     from vllm.logger import name_process
 
     name_process("EngineCore")
     try:
-        engine = EngineCore(vllm_config)
+        engine = EngineCoreProc(vllm_config)
     except Exception as error:
         pipe.send(error)
         raise
