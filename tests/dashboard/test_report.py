@@ -136,11 +136,11 @@ def check_report(fold):
 
 
 def check_headline(page: str, summary: RunSummary) -> None:
-    """Label and text of each, as `shown` has them for the pages."""
-    for name in ("wall_s", "warmup_s", "prompt_capture_percent", "kv_cache_bytes"):
-        if BY_NAME[name].read(summary) is not None:
-            value = html.escape(text_of(summary, name))
-            assert f"{shown.label(name)}</span><strong>{value}</strong>" in page, name
+    """Label, text and remark of each, as `shown` has them for the pages."""
+    for label, value, _, note, _ in shown.headline(summary):
+        figure = f"{label}</span><strong>{html.escape(value)}</strong>"
+        assert figure in page, label
+        assert note is None or html.escape(note) in page, label
 
 
 def check_drawn(page: str, summary: RunSummary) -> None:
