@@ -8,6 +8,7 @@ import json
 import re
 import subprocess
 import sys
+from dataclasses import replace
 from html.parser import HTMLParser
 from pathlib import Path
 from typing import Any
@@ -133,6 +134,17 @@ def check_report(fold):
     is_marked = "synthetic data" in page or "simulated device" in page
     is_made_up = summary.synthetic or summary.device.kind == "simulated"
     assert is_marked == is_made_up, summary.source.name
+
+
+def test_commands_in_sentences_are_code():
+    """A single backtick stays, and what stands between two is escaped."""
+    (fold,) = folded_logs(BARS)
+    page = report_of(fold).split("<script>")[0]
+    assert "<code>warmup-insights vllm serve ...</code> counts" in page
+    run = RunWithLines(fold, findings=advise(RunFacts(fold.summary, fold.rows)))
+    odd = replace(run.findings[0], effect="a `<b>` and ` alone")
+    page = report_html([replace(run, findings=[odd])])
+    assert "a <code>&lt;b&gt;</code> and ` alone" in page
 
 
 def check_headline(page: str, summary: RunSummary) -> None:
