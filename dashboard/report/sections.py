@@ -105,7 +105,7 @@ def _time(section: Section, folded: Folded) -> None:
     if summary.time.wall_s is None:
         return
     section.chart(totals_picture(summary))
-    hint = "When each phase ran."
+    hint = "Phases from the beginning on."
     section.chart(Picture("On the clock", hint, phases_frame(summary), timeline))
     section.chart(ranks_picture(summary))
     timed = [(row.duration_s, row) for row in folded.rows if row.duration_s]
