@@ -137,6 +137,8 @@ class RunTracker:
         self.is_server = False
         """Whether an API server starts: the engine alone is not all of it."""
         self._has_model = self._has_cache = self._is_made = False
+        self._sets_blocks = False
+        """Whether the engine itself overrides the number of KV blocks, to fill its share."""
         self._is_whole = True
         """No lines were cut out of the start, and no request is answered in it."""
         self._has_routes = False
@@ -208,6 +210,12 @@ class RunTracker:
         match event:
             case PhaseMarked(name="profile_run", edge="start") if (
                 state.is_warming_model
+            ):
+                return []
+            case ConfigRecorded() if "mamba_num_blocks" in event.settings:
+                self._sets_blocks = True
+            case ConfigRecorded() if (
+                self._sets_blocks and "num_gpu_blocks_override" in event.settings
             ):
                 return []
             case GraphsCaptured() if not state.is_divided:
