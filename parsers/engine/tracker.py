@@ -212,11 +212,7 @@ class RunTracker:
                 state.is_warming_model
             ):
                 return []
-            case ConfigRecorded() if "mamba_num_blocks" in event.settings:
-                self._sets_blocks = True
-            case ConfigRecorded() if (
-                self._sets_blocks and "num_gpu_blocks_override" in event.settings
-            ):
+            case ConfigRecorded() if self._is_own_override(event):
                 return []
             case GraphsCaptured() if not state.is_divided:
                 before = self._captured(state)
@@ -241,6 +237,11 @@ class RunTracker:
             state.clocks.clear()
         events.append(event)
         return events
+
+    def _is_own_override(self, event: ConfigRecorded) -> bool:
+        """Whether the number of KV blocks is one that the engine found and not a setting."""
+        self._sets_blocks |= "mamba_num_blocks" in event.settings
+        return self._sets_blocks and "num_gpu_blocks_override" in event.settings
 
     def _division(self, state: RankState, event: Event) -> list[Event]:
         """What a capture was of which it was open whether it is one of the profiling run:
