@@ -91,9 +91,9 @@ def _headline(summary: RunSummary) -> list[Headline]:
         figures += figure(summary, "graphs_captured")
     cache = None
     memory = summary.memory_or_none
-    for part in memory.parts:
-        if part.name == "kv_cache":
-            cache = part_text(summary, part)
+    for share in memory.parts:
+        if share.name == "kv_cache":
+            cache = part_text(summary, share)
     if cache is None and memory.kv_cache_bytes is not None:
         cache = text_of(summary, "kv_cache_bytes")
     figures += (

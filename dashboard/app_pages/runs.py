@@ -35,7 +35,7 @@ def render() -> None:
         widgets.empty(
             "No runs yet",
             "Drop a log onto the field above, let the command line read one, or look at "
-            "a story in five steps:",
+            "the demo, a warm-up in five steps:",
             "warmup-insights ingest server.log\nwarmup-insights demo",
         )
         return
@@ -173,7 +173,7 @@ def _columns(table: pd.DataFrame) -> dict[str, Any]:
         "change": column.TextColumn(
             "Change", width=100,
             help="Time to ready, else the warm-up, against the last finished run before "
-            "it of the same model, device and kind of start; 5 % are the same",
+            "it of the same model, device and kind of start; equal starts differ by up to 10 %",
         ),
         "captured_percent": column.ProgressColumn(
             "Captured (%)", format="%.1f", min_value=0.0, max_value=100.0, width=100

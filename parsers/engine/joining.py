@@ -95,6 +95,14 @@ class Joiner:
             out.append((record, line))
         return out
 
+    def take_error(self) -> list[tuple[Record, int]]:
+        """The error whose further lines may follow, if one waits for them."""
+        held = self._held
+        if held is None or _kind_of(held) is None:
+            return []
+        self._held = None
+        return [(held, self._line)]
+
     def close(self) -> list[tuple[Record, int]]:
         """The record that still waits for its continuation."""
         held, self._held = self._held, None

@@ -295,6 +295,8 @@ def follow_stage(state: RankState, event: Event) -> None:
             state.stage = None
         case MemoryMeasured(stage="weights") | MemoryBudgetSet() | GraphsCaptured():
             state.stage = None
+        case CompileFinished(what="dynamo"):
+            state.stage = "compile"
         case CompileFinished(what="total") | WarmupFinished():
             state.stage = None
         case EngineInitialized() | ServerReady():

@@ -248,6 +248,10 @@ class RunTracker:
         that is over where the memory for the KV cache is known, or the cache itself."""
         everyone = list(self._ranks.values())
         match event:
+            case MemoryBudgetSet(suggested_kv_cache_bytes=int()):
+                # The balance at the end of the warm-up (vLLM `v1/worker/gpu_worker.py
+                # compile_or_warm_up_model`), which captures what is used.
+                return self._captured(state)
             case MemoryBudgetSet() if event.kv_cache_bytes:
                 profiled = profiled_graphs(state)
             case KVCacheAllocated() if event.rank is None:

@@ -124,13 +124,13 @@ def _refused(match: re.Match[str]) -> Made:
 _ERROR = (
     r"(?:[\w.]{1,80}(?:Error|Exception|Exit)|Exception|[\w.]{1,80}NVMLError_\w{1,40}|[\w.]{1,80}\.(?:exc|exceptions|errors)\.\w{1,60}|"
     r"(?:[\w.]{1,80}\.)?(?:ReadTimeout|ConnectTimeout|TimeoutExpired|RemoteDisconnected|"
-    r"IncompleteRead|BrokenProcessPool|OutOfResources|Timeout)|ray\.exceptions\.RayTaskError\(\w{1,60}\))"
+    r"IncompleteRead|BrokenProcessPool|OutOfResources|Timeout|OfflineModeIsEnabled)|ray\.exceptions\.RayTaskError\(\w{1,60}\))"
 )
 """Names of exceptions; some libraries end theirs in another word: requests, httpx, http,
 subprocess, concurrent.futures, triton, torch._dynamo and ray."""
 _NAMES = (
     "Error: ", "Exception: ", "Timeout: ", "Expired: ", "Disconnected: ", "IncompleteRead: ",
-    "BrokenProcessPool: ", "OutOfResources: ", "NVMLError_", ".exceptions.", ".errors.", ".exc.", "RayTaskError(",
+    "BrokenProcessPool: ", "OutOfResources: ", "OfflineModeIsEnabled: ", "NVMLError_", ".exceptions.", ".errors.", ".exc.", "RayTaskError(",
 )  # fmt: skip
 _WITHOUT_TEXT = ("AssertionError", "NotImplementedError", "MemoryError", "EOFError")
 """Errors that are raised without a text."""
@@ -627,10 +627,13 @@ FAILURE_RULES: tuple[LineRule, ...] = (
             ": fatal error: ",
             "nvcc fatal",
             "ptxas fatal",
+            "CUDA compiler and CUDA toolkit headers are incompatible",
             "/bin/sh: ",
         ),
         # The linker, the compilers of C and CUDA, the shell that starts them.
         r"(?:\S{1,300}: )?(?:cannot find -l|fatal error: |nvcc fatal|ptxas fatal).{1,300}|"
+        r"(?:\S{1,300}: )?error: (?:#error directive: )?\"CUDA compiler and CUDA toolkit headers "
+        r"are incompatible.{0,100}|"
         r"/bin/sh: (?:line )?\d{1,5}: \S{1,200}: (?:command )?not found\s{0,4}$",
         build=lambda match: FailureLine(match[0], is_bare=True, is_detail=True),
         levels=(NO_LEVEL, "ERROR"),

@@ -193,7 +193,7 @@ TEXTS = [
     ("RuntimeError: Could not find nvcc", "missing_tool", "CUDA toolkit", {}),
     ("ModuleNotFoundError: No module named 'decord'", "missing_tool", "install decord", {}),
     ("ImportError: libcudart.so.12: cannot open shared object file", "missing_tool",
-     "asks for CUDA 12", {}),
+     "needs CUDA 12", {}),
     ("ImportError: libcublas.so.13: cannot open shared object file", "missing_tool",
      "https://wheels.vllm.ai/RELEASE/cu129", {}),
     ("requests.exceptions.SSLError: (MaxRetryError('[SSL: CERTIFICATE_VERIFY_FAILED] certificate "
@@ -217,6 +217,28 @@ TEXTS = [
      "`pip install sentencepiece`", {}),
     ("ImportError: /x/site-packages/xformers/_C.so: undefined symbol: _ZN3c105ErrorC2E",
      "packages_mismatch", "xformers built for the torch", {}),
+    ("ValueError: The checkpoint you are trying to load has model type `a_b` but Transformers does "
+     "not recognize this architecture.", "model_unsupported", "supported models has a_b", {}),
+    ("vllm.third_party.pynvml.NVMLError_NotFound: Not Found", "device_unreachable",
+     "whole UUIDs", {}),
+    ("huggingface_hub.errors.OfflineModeIsEnabled: Cannot reach https://hub/api/a/b: offline mode "
+     "is enabled.", "model_access", "the folder that holds the files as --model", {}),
+    ("vllm serve: error: the following arguments are required: model_tag", "setting_refused",
+     "`vllm serve NAME ...`", {}),
+    ("KeyError: 'layers.7.feed_forward.w3.weight'", "model_unsupported", "--config-format mistral",
+     {"config_format": "mistral", "load_format": "mistral", "tokenizer_mode": "mistral"}),
+    ("ValueError: No valid attention backend found for cuda with Config(a=1). Reasons: "
+     "{ONE_B: [block_size not supported], TWO_B: [compute capability not supported]}.",
+     "device_unsupported", "no --block-size: ONE_B runs then", {}),
+    ("ValueError: No valid attention backend found for cuda with Config(a=1). Reasons: {ONE_B: "
+     "[sparse not supported, compute capability not supported], TWO_B: [sparse not supported]}.",
+     "device_unsupported", "no backend of your own", {}),
+    ("ValueError: Kernel does not support weight_bits = uint4b8 (device_capability = 61)",
+     "device_unsupported", "another build of the model", {}),
+    ("RuntimeError: Ninja build failed. Ninja output: x.h(4): error: #error directive: \"CUDA "
+     "compiler and CUDA toolkit headers are incompatible\"", "build_failed", "nvcc and headers", {}),
+    ("ValueError: num_speculative_tokens must be provided with speculative model unless the draft "
+     "states one", "setting_refused", "a key of --speculative-config", {}),
     ("ValueError: block_count=3 must be 4 here", "setting_refused", "--block-count 4",
      {"block_count": "4"}),
     ("InductorError: CalledProcessError: Command '['/usr/bin/gcc']' returned non-zero exit "
@@ -338,7 +360,7 @@ TEXTS = [
     ("AttributeError: '_OpNamespace' '_C' object has no attribute 'cutlass_scaled_mm'",
      "packages_mismatch", "as built for", {}),
     ("ValueError: 'aimv2' is already used by a Transformers config, pick another name.",
-     "packages_mismatch", "released together", {}),
+     "packages_mismatch", "the transformers before it had aimv2", {}),
     ("RuntimeError: operator torchvision::nms does not exist", "packages_mismatch",
      "released together", {}),
     ("CalledProcessError: Command '['/usr/bin/gcc', '/tmp/tmpabcdefgh/main.c', '-O3', "

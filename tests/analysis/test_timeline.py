@@ -44,6 +44,11 @@ def totals(time) -> dict[str, float]:
     return found
 
 
+def test_the_first_of_several_recorded_servers_is_that_of_the_run():
+    time = time_of(RunStarted(time=0.0), ServerReady(time=50.0), ServerReady(time=53.0))
+    assert (time["wall_s"], time["ready_at"]) == (50.0, "1970-01-01T00:00:50Z")
+
+
 def test_measured_span_lies_before_its_line():
     time = time_of(
         RunStarted(time=0.0),

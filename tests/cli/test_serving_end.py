@@ -78,12 +78,12 @@ def test_a_run_and_a_comparison_have_it_beside_the_status(db):
     assert "finished, serving: out of memory" in compared.output
 
 
-def test_the_page_of_runs_has_it_behind_the_status(db):
+def test_the_page_of_runs_has_it_behind_the_status_and_above_other_runs(db):
     with EventStore(db) as store:
         rows = runs_frame(store.run_table())
         table = runs_table(rows, store.summaries(list(rows["run_id"])))
     assert list(table["status"]) == [
-        ["finished"], ["finished", "serving: out of memory"],
+        ["finished", "serving: out of memory"], ["finished"],
     ]  # fmt: skip
 
 

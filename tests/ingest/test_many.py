@@ -31,7 +31,8 @@ from warmup_insights.ingest.outcome import Options
 from warmup_insights.ingest.single import find_stored
 from warmup_insights.model.events import Note
 from warmup_insights.model.run import RunRecord
-from warmup_insights.storage import EventStore, Spool
+from warmup_insights.storage import EventStore
+from warmup_insights.storage.spool import Spool
 
 SMALL = [path for path in SAMPLES if path.stat().st_size < 8_000]
 READ = worker.read_to_file

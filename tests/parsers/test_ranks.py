@@ -130,6 +130,14 @@ def test_workers_of_v0_are_told_apart_by_their_pid_beside_a_driver():
     assert num_ranks(LOADED.format(1).strip() + "\n" + text) == 4
 
 
+def test_the_only_group_in_a_name_has_the_ranks():
+    """In whatever order they appear: groups of one rank are in no name."""
+    for name in ("Worker_PP{} pid=3{}", "Worker_DP{} pid=3{}"):
+        text = "".join(loaded(name.format(n, n)) for n in (2, 3, 0, 1))
+        found = [e.rank for e in of(MemoryMeasured, events(text))]
+        assert (found, num_ranks(text)) == ([2, 3, 0, 1], 4)
+
+
 def test_sizes_of_the_configuration_place_pipeline_and_data_ranks():
     text = (
         "(EngineCore pid=1) INFO 07-16 10:00:00 [core.py:1] Initializing a V1 LLM engine "

@@ -21,8 +21,8 @@ from warmup_insights.model.events import (
     ServerReady,
 )
 from warmup_insights.runs import delete_runs
-from warmup_insights.storage import EventStore, Spool
-from warmup_insights.storage.spool import find_spools
+from warmup_insights.storage import EventStore
+from warmup_insights.storage.spool import Spool, find_spools
 
 
 @pytest.fixture(autouse=True)

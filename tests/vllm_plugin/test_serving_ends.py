@@ -6,6 +6,7 @@ The classes here make the calls of vLLM 0.32 (`v1/engine/core_client.py`, `v1/en
 
 from __future__ import annotations
 
+import asyncio
 import multiprocessing
 import os
 import signal
@@ -14,6 +15,7 @@ from types import SimpleNamespace
 import pytest
 
 from tests.vllm_plugin.listening import of_kind, session_with_list, watch_class
+from warmup_insights.model.events import kind_of
 from warmup_insights.vllm_plugin import engine_core
 
 ENDS = {0: 0, 1: 1, -9: signal.SIGKILL, -15: signal.SIGTERM, -2: signal.SIGINT}
@@ -91,6 +93,22 @@ def test_an_engine_without_a_server_that_is_ready_is_not_serving(monkeypatch):
     monkeypatch.setattr(engine_core, "parent_process", lambda: parent)
     engine.shutdown()
     assert [event.time for event in events if "erv" in type(event).__name__] == [None]
+
+
+def test_an_error_in_a_batch_is_not_one_of_the_start():
+    engine, session, events = client((), is_dead=False)
+    session.is_ready = False
+    events.clear()
+    calls = SimpleNamespace(run_batch=run_batch)
+    watch_class(session, calls, run_batch=engine_core.run_batch)
+    error = asyncio.run(calls.run_batch(engine, None))
+    session.note_end_of_program(error)
+    engine.shutdown()
+    assert [kind_of(event) for event in events] == ["server_ready"]
+
+
+async def run_batch(engine_client, args):
+    return ValueError("of a line of the file")
 
 
 @pytest.mark.parametrize(

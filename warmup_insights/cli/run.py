@@ -37,7 +37,8 @@ from warmup_insights.cli.options import (
 )
 from warmup_insights.cli.printing import open_result, print_json, refuse_existing
 from warmup_insights.cli.show import print_summary
-from warmup_insights.devices import DEVICE_CHOICES, Device, open_device
+from warmup_insights.devices import DEVICE_CHOICES, open_device
+from warmup_insights.devices.base import Device
 from warmup_insights.drainer import open_store, recording
 from warmup_insights.errors import SettingError
 from warmup_insights.model.events import (

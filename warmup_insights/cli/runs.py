@@ -39,7 +39,7 @@ BLOCK = 500
 @click.option("--search", help="Part of a name, model, label or note.")
 @json_option
 def runs(db: str, limit: int, search: str | None, as_json: bool) -> None:
-    """A run whose recording process is gone shows as interrupted."""
+    """A start whose recording process is gone shows as failed."""
     with open_store(db) as store:
         if store.stale_runs():
             _refresh(db)

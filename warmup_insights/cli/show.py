@@ -78,7 +78,7 @@ BAR = 46
 """Columns of the bar of a whole."""
 _STATUS = {
     "finished": "green", "failed": "red", "skipped": "yellow", "running": "cyan",
-    "interrupted": "red", "stopped": "yellow",
+    "stopped": "yellow",
 }  # fmt: skip
 
 

@@ -66,8 +66,8 @@ class ReaderPool:
         self._progress = progress
         # Progress comes by it; they end when this end is closed, or this process dies.
         self._ours, self._theirs = Pipe()
-        self._pool: ProcessPoolExecutor | None = None
-        """None until a log is to be read: where all are stored no process is started."""
+        self._pools: dict[int, ProcessPoolExecutor] = {}
+        """Number of processes to those that were started; none where all is stored."""
 
     def _new_pool(self, jobs: int) -> ProcessPoolExecutor:
         with worker.starting(self._folder) as current:
@@ -83,38 +83,35 @@ class ReaderPool:
         """End every process: at once after an error, whatever it is reading."""
         if error is not None:
             self._ours.close()
-        if self._pool is not None:
-            self._pool.shutdown(cancel_futures=True)
+        for pool in self._pools.values():
+            pool.shutdown(cancel_futures=True)
         self._ours.close()
         self._theirs.close()
 
     def submit(self, path: str, target: str) -> Future[None]:
         """Have a log read into a file."""
-        if self._pool is None:
-            self._pool = self._new_pool(self._jobs)
-        try:
-            return self._submit(self._pool, path, target)
-        except BrokenProcessPool:  # the end of one of its processes has ended them all
-            self._pool.shutdown()
-            self._pool = self._new_pool(self._jobs)
-            return self._submit(self._pool, path, target)
+        return self._submit(self._jobs, path, target)
 
-    def _submit(
-        self, pool: ProcessPoolExecutor, path: str, target: str
-    ) -> Future[None]:
+    def _submit(self, jobs: int, path: str, target: str) -> Future[None]:
+        if jobs in self._pools:
+            with suppress(BrokenProcessPool), worker.starting(self._folder):
+                return self._pools[jobs].submit(
+                    worker.read_to_file, path, self._options, target
+                )
+            self._pools[jobs].shutdown()  # the end of one process has ended them all
+        pool = self._pools[jobs] = self._new_pool(jobs)
         with worker.starting(self._folder):
             return pool.submit(worker.read_to_file, path, self._options, target)
 
     def read_alone(self, path: str, target: str) -> Future[None]:
-        """Have a log read again by a process of its own, after one died.
+        """Have a log read again by a process that reads nothing else, after one died.
 
         Of all logs that were not read by then one may be to blame. Raises InputError, also
         when this process dies too.
         """
         self.remove(target)
-        pool = self._new_pool(1)
+        reading = self._submit(1, path, target)
         try:
-            reading = self._submit(pool, path, target)
             self.wait_for(reading)
         except BrokenProcessPool:
             if not os.path.exists(target):
@@ -125,8 +122,6 @@ class ReaderPool:
                 f"{path} could not be read: the process that read it died; free some "
                 "memory, or read it alone with --jobs 1"
             ) from None
-        finally:
-            pool.shutdown(wait=False)
         return reading
 
     def wait_for(self, reading: Future[None]) -> None:

@@ -28,8 +28,9 @@ from warmup_insights.ingest.log import (
 from warmup_insights.ingest.outcome import Options, Outcome, Progress
 from warmup_insights.model.run import RunRecord, SourceRecord
 from warmup_insights.runs import refresh
-from warmup_insights.storage import EventStore, Transaction
+from warmup_insights.storage import EventStore
 from warmup_insights.storage.spool import is_spool, read_spool, spools_beside
+from warmup_insights.storage.store import Transaction
 
 BATCH = 10_000
 """Events read before the transaction begins; small logs never hold the lock long."""

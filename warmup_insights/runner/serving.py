@@ -166,7 +166,7 @@ class Server:
             request_rate=request_rate,
             model=self._model,
         )
-        self._emitter.emit(BenchmarkResult(values=values))
+        self._emitter.emit(BenchmarkResult, values=values)
         return served
 
     def _run(self, requests: Sequence[Request], started: float, served: Served) -> None:
@@ -207,13 +207,12 @@ class Server:
         )
         self._rows_before = ids
         self._emitter.emit(
-            BucketUsed(
-                phase=phase,
-                shape=shape,
-                bucket=bucket,
-                duration_s=self._emitter.now() - began,
-                time=began,
-            )
+            BucketUsed,
+            phase=phase,
+            shape=shape,
+            bucket=bucket,
+            duration_s=self._emitter.now() - began,
+            time=began,
         )
         return tokens
 
@@ -236,7 +235,7 @@ class Server:
         found = self.buckets.find(phase, shape)
         if not found.is_hit:
             self._emitter.emit(
-                BucketMiss(phase=phase, shape=shape, fallback=found.bucket)
+                BucketMiss, phase=phase, shape=shape, fallback=found.bucket
             )
         return found.bucket
 
@@ -255,15 +254,14 @@ class Server:
         self.engine.device.synchronize()
         self.scheduler.apply_swaps(plan.pairs)
         self._emitter.emit(
-            DefragRan(
-                swapped=len(plan.pairs),
-                padded=plan.padded,
-                max_id_before=plan.max_id_before,
-                max_id_after=plan.max_id_after,
-                num_used=len(pool.used),
-                duration_s=self._emitter.now() - began,
-                time=began,
-            )
+            DefragRan,
+            swapped=len(plan.pairs),
+            padded=plan.padded,
+            max_id_before=plan.max_id_before,
+            max_id_after=plan.max_id_after,
+            num_used=len(pool.used),
+            duration_s=self._emitter.now() - began,
+            time=began,
         )
 
 

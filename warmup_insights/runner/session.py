@@ -118,7 +118,7 @@ class Session:
             self._failed("error", f"{type(error).__name__}: {error}")
             raise
         status = "skipped" if self.settings.skip_warmup else "finished"
-        self.emitter.emit(RunFinished(status=status))
+        self.emitter.emit(RunFinished, status=status)
         return Outcome(status)
 
     def _serve(self, workload: WorkloadSettings) -> None:
@@ -127,20 +127,18 @@ class Session:
 
     def _emit_start(self) -> None:
         self.emitter.emit(
-            RunStarted(
-                engine="reference",
-                version=__version__,
-                model=self.shape.name,
-                device_kind=self.device.kind,
-                device_name=self.device.name,
-                synthetic=self.device.is_synthetic,
-            )
+            RunStarted,
+            engine="reference",
+            version=__version__,
+            model=self.shape.name,
+            device_kind=self.device.kind,
+            device_name=self.device.name,
+            synthetic=self.device.is_synthetic,
         )
         self.emitter.emit(
-            ConfigRecorded(
-                settings=self._config(),
-                environment=dict(self.settings.environment),
-            )
+            ConfigRecorded,
+            settings=self._config(),
+            environment=dict(self.settings.environment),
         )
 
     def _config(self) -> dict[str, Any]:
@@ -158,7 +156,7 @@ class Session:
             "resident_bytes": reading.resident_bytes,
         }
         text = "Memory of the graphs by their tensors, of the run by malloc, and RSS."
-        self.emitter.emit(Note(topic="graph_memory_counters", text=text, values=values))
+        self.emitter.emit(Note, topic="graph_memory_counters", text=text, values=values)
 
     def _stopped(self, signal: str) -> Outcome:
         """Ctrl-C, or the signal with this name, ended the run."""
@@ -167,9 +165,10 @@ class Session:
             message += " while it served"
         else:
             message += f" in {self._where()}"
-        stop = ShutdownRequested(message=message, in_start=not self._is_ready)
-        self.emitter.emit(stop)
-        self.emitter.emit(RunFinished(status="stopped"))
+        self.emitter.emit(
+            ShutdownRequested, message=message, in_start=not self._is_ready
+        )
+        self.emitter.emit(RunFinished, status="stopped")
         return Outcome("stopped", message)
 
     def _where(self) -> str:
@@ -184,14 +183,13 @@ class Session:
         needed: int | None = None,
     ) -> Outcome:
         self.emitter.emit(
-            Failure(
-                failure=kind,
-                message=message,
-                phase=self.emitter.stage,
-                bucket=self.emitter.bucket,
-                free_bytes=free,
-                needed_bytes=needed,
-            )
+            Failure,
+            failure=kind,
+            message=message,
+            phase=self.emitter.stage,
+            bucket=self.emitter.bucket,
+            free_bytes=free,
+            needed_bytes=needed,
         )
-        self.emitter.emit(RunFinished(status="failed"))
+        self.emitter.emit(RunFinished, status="failed")
         return Outcome("failed", message)

@@ -3,7 +3,8 @@
 Source: vLLM `engine/arg_utils.py`, `v1/executor/abstract.py`, `v1/engine/core.py`,
 `v1/core/kv_cache_utils.py`, `v1/engine/llm_engine.py`, `v1/engine/async_llm.py`,
 `v1/engine/utils.py`, `v1/engine/core_client.py`, `v1/executor/multiproc_executor.py`,
-`compilation/backends.py`, `compilation/monitor.py`; uvicorn `server.py`. Of the workers
+`compilation/backends.py`, `compilation/monitor.py`,
+`entrypoints/launchers/run_batch.py`; uvicorn `server.py`. Of the workers
 (a rank, a device that is free at first, blocks): vLLM `v1/worker/gpu_worker.py`,
 vllm-gaudi `v1/worker/hpu_worker.py` and `v1/worker/hpu_model_runner.py`
 (`initialize_kv_cache`).
@@ -156,6 +157,13 @@ def server_started(session: Session, call: Call) -> Watch:
     outcome = yield
     if outcome.error is None:
         note_ready(session)
+
+
+def run_batch(session: Session, call: Call) -> Watch:
+    """`run_batch`: the engine takes the requests of a file, and no server comes."""
+    session.state.is_server_next = False
+    note_ready(session)
+    yield
 
 
 def note_ready(session: Session) -> None:

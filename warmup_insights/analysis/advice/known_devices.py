@@ -59,6 +59,39 @@ _GIVE_DEVICES = Way(
 )
 
 
+_REASONS = {
+    "kv_cache_dtype not supported": "--kv-cache-dtype auto",
+    "block_size not supported": "no --block-size",
+    "dtype not supported": "--dtype auto",
+}
+"""Reasons of vLLM (`v1/attention/backend.py validate_configuration`) that a setting decides."""
+_BACKEND = re.compile(r"(\w{1,40}): \[([^\]]{0,400})\]")
+
+
+def _nearest_backend(match: re.Match[str]) -> Iterable[Way]:
+    """The settings with which some backend runs, or what the nearest one lacks."""
+    reasons = {
+        backend: [reason.strip() for reason in text.split(",")]
+        for backend, text in _BACKEND.findall(match[1])
+    }
+    for backend, stated in reasons.items():
+        if all(reason in _REASONS for reason in stated):
+            settings = ", ".join(dict.fromkeys(_REASONS[reason] for reason in stated))
+            yield Way(f"{settings}: {backend} runs then", "what they set")
+    yield Way(
+        "no backend of your own: unset VLLM_ATTENTION_BACKEND and --attention-backend, where "
+        "one is set",
+        "the engine picks one that fits, where there is one",
+    )
+    if reasons:
+        backend = min(reasons, key=lambda name: len(reasons[name]))
+        yield Way(
+            f"another device, or a newer vLLM with a backend for this one: {backend} lacks the "
+            f"least ({', '.join(reasons[backend])}), and no setting brings it",
+            "another device or image",
+        )
+
+
 def _as_old_as_driver(match: re.Match[str]) -> Iterable[Way]:
     """A driver as new as the build, or a build as old as the driver that the error states."""
     yield _NEWER_DRIVER
@@ -96,6 +129,20 @@ ROWS: tuple[KnownError, ...] = (
               "is set", "another checkpoint; twice the KV cache"),
           Way("--kv-cache-dtype fp8_e5m2, where only the cache is concerned", "accuracy",
               {"kv_cache_dtype": "fp8_e5m2"}))),
+        (rf"{_DEEP_GEMM}.{{0,300}}NVCC version should be >= ([\d.]{{1,8}}\d)",
+         "DeepGEMM compiles its kernels when they are needed, and the compiler is too old",
+         (Way("nvcc {1} or newer, with CUDA_HOME naming its toolkit (`$CUDA_HOME/bin/nvcc --version`)",
+              "some GB of image"),
+          _NO_DEEP_GEMM)),
+        (rf"{_DEEP_GEMM}kernel_runtime\.hpp:\d{{1,6}}.{{1,20}}exit_code == 0",
+         "DeepGEMM could not read the kernel that it had compiled: it calls cuobjdump for that",
+         (Way("cuobjdump in the bin directory of CUDA_HOME (package cuda-cuobjdump-12-9 or of "
+              "the toolkit's own number)", "a larger image"),
+          _NO_DEEP_GEMM)),
+        (_DEEP_GEMM,
+         "A DeepGEMM kernel of this build does not run on this device or with these sizes",
+         (_NO_DEEP_GEMM,
+          Way("a newer vLLM, whose DeepGEMM knows the device", "another image"))),
         (r"no kernel image is available|invalid device function|kernel image is invalid|is not compatible with the current PyTorch "
          r"installation|hipErrorNoBinaryForGpu",
          "The build has no kernels for this device",
@@ -114,20 +161,6 @@ ROWS: tuple[KnownError, ...] = (
               "capability that it needs; VLLM_DISABLED_KERNELS unset", "slower kernels, where "
               "one is forced"),
           OTHER_BUILD, OTHER_WEIGHTS)),
-        (rf"{_DEEP_GEMM}.{{0,300}}NVCC version should be >= ([\d.]{{1,8}}\d)",
-         "DeepGEMM compiles its kernels when they are needed, and the compiler is too old",
-         (Way("nvcc {1} or newer, with CUDA_HOME naming its toolkit (`$CUDA_HOME/bin/nvcc --version`)",
-              "some GB of image"),
-          _NO_DEEP_GEMM)),
-        (rf"{_DEEP_GEMM}kernel_runtime\.hpp:\d{{1,6}}.{{1,20}}exit_code == 0",
-         "DeepGEMM could not read the kernel that it had compiled: it calls cuobjdump for that",
-         (Way("cuobjdump in the bin directory of CUDA_HOME (package cuda-cuobjdump-12-9 or of "
-              "the toolkit's own number)", "a larger image"),
-          _NO_DEEP_GEMM)),
-        (_DEEP_GEMM,
-         "A DeepGEMM kernel of this build does not run on this device or with these sizes",
-         (_NO_DEEP_GEMM,
-          Way("a newer vLLM, whose DeepGEMM knows the device", "another image"))),
         (r"cutlass_\w{1,60},.{1,200}Error (?:Internal|Not Supported|Invalid Problem)",
          "A CUTLASS kernel of this build does not run on this device or with these sizes",
          (Way("VLLM_DISABLED_KERNELS with the name after `Selected` above, where the log has "
@@ -148,6 +181,9 @@ ROWS: tuple[KnownError, ...] = (
                         kv_cache_dtype="auto"),
           Way("no backend of your own: unset VLLM_ATTENTION_BACKEND and --attention-backend; "
               "or a newer vLLM", "the engine picks one that fits, where there is one"))),
+        (r"No valid attention backend found.{0,600}?Reasons: \{(.{1,1400})",
+         "No attention backend does what the model and the settings need on this device",
+         _nearest_backend),
         (r"FlashAttention (?:only )?(?:supports|requires) |only supported in FlashAttention|"
          r"Unsupported FA version|Flash\w{0,20} is only supported on|"
          r"[Ff]lash ?[Aa]ttention.{0,40}does not support|No operator found for .memory_efficient|"
@@ -190,7 +226,8 @@ ROWS: tuple[KnownError, ...] = (
           Way("a newer vLLM, which does without it", "another image"))),
         (r"(?:^|\s)Illegal instruction\b|was compiled with avx\w{0,10} but CPU does not",
          "The processor lacks an instruction that a package was built with",
-         (Way("`lscpu`: a build of vLLM for this processor (AVX2 instead of AVX512), or a "
+         (Way("`lscpu`: a build of vLLM for this processor (for AVX2 one with "
+              "VLLM_CPU_DISABLE_AVX512=true, --build-arg of docker/Dockerfile.cpu), or a "
               "virtual machine that has the instructions of its host", "another image"),)),
     ),
     *rows(
@@ -270,6 +307,10 @@ ROWS: tuple[KnownError, ...] = (
          "The monitoring library of the driver does not answer here (WSL2, Jetson)",
          (Way.that_sets("processes start anew", VLLM_WORKER_MULTIPROC_METHOD="spawn"),
           Way("a newer vLLM, which does so under WSL2 by itself", "another image"))),
+        (r"NVMLError_NotFound",
+         "The driver has no device of the name that the process was given",
+         (Way("CUDA_VISIBLE_DEVICES with whole UUIDs, as `nvidia-smi -L` prints them, or with "
+              "numbers: the beginning of one is not enough", "none"),)),
         (r"CUDA_VISIBLE_DEVICES is set to empty|No HPU devices? (?:found|available)|"
          r"No CUDA GPUs are available|Found no NVIDIA driver|"
          r"no CUDA-capable device|NVMLError|Failed to initialize NVML|"

@@ -70,7 +70,7 @@ def _of_one_cuda(match: re.Match[str]) -> Iterable[Way]:
     other = "cu130" if match[2] == "12" else "cu129"
     yield Way(
         "vLLM for the CUDA of torch (`python -c 'import torch; print(torch.version.cuda)'`): "
-        f"the one installed asks for CUDA {match[2]}. {WHEELS.format(cuda=other)}",
+        f"the one installed needs CUDA {match[2]}. {WHEELS.format(cuda=other)}",
         "another environment",
     )
     yield Way(
@@ -295,7 +295,14 @@ ROWS: tuple[KnownError, ...] = (
          (Way("REQUESTS_CA_BUNDLE and SSL_CERT_FILE with a file of certificates that holds the one "
               "of the proxy (huggingface_hub before 1.0 reads the first, later the second)",
               "none"), _LOCAL_COPY)),
-        (r"LocalEntryNotFound|OfflineModeIsEnabled|outgoing traffic has been disabled|"
+        (r"OfflineModeIsEnabled|Cannot reach \S{1,200} offline mode is enabled",
+         "The hub may not be used (HF_HUB_OFFLINE), and not every file of the model is here",
+         (Way("the folder that holds the files as --model (in HF_HOME it is hub/models--OWNER--NAME/"
+              "snapshots/...), and as --tokenizer and in --speculative-config where those name others",
+              "none"),
+          Way("HF_HUB_OFFLINE unset for one start, with HF_HOME on a volume: the files stay there",
+              "a download"))),
+        (r"LocalEntryNotFound|outgoing traffic has been disabled|"
          r"couldn't connect to|[Nn]ame resolution|NameResolutionError|MaxRetryError|"
          r"Network is unreachable|ConnectTimeout|ConnectError|SSLError|"
          r"Failed to establish a new connection",
@@ -340,6 +347,13 @@ ROWS: tuple[KnownError, ...] = (
          (Way("--trust-remote-code, with --revision of a commit whose code was read",
               "code of the repository runs in the engine", {"trust_remote_code": True}),
           Way("a newer vLLM or transformers that has the architecture", "another image"))),
+        (r"model type [`'\"]?([\w.-]{1,60}\w)[`'\"]? but [Tt]ransformers does not recognize",
+         "The installed transformers does not know this kind of model",
+         (Way("a vLLM whose list of supported models has {1}, with the transformers it asks for",
+              "another image"),
+          Way("a newer transformers that has {1} (`pip install -U transformers`), where this vLLM "
+              "has the model and another one is not ruled out (`pip check`)",
+              "models that need the older one do not load"))),
         (r"does not recognize this architecture|model type `?[\w.-]{1,60}`? but|"
          r"architectures? .{1,200}(?:not supported|no vLLM "
          r"implementation)|has no vLLM implementation|Unsupported architecture|"
@@ -443,6 +457,13 @@ ROWS: tuple[KnownError, ...] = (
          (Way("--language-model-only, where this version has it and only text is wanted",
               "requests with images or sound are refused"),
           Way("a checkpoint of the whole model", "another download"))),
+        (r"KeyError: '(?:[\w.]{1,40}\.)?layers\.\d{1,4}\.(?:attention\.w[kqvo]|feed_forward\.w[123])\.",
+         "The weights are in Mistral's form, and were read as those of Hugging Face's",
+         (Way("--config-format mistral --load-format mistral --tokenizer-mode mistral",
+              "params.json and tekken.json have to be there", {"config_format": "mistral",
+              "load_format": "mistral", "tokenizer_mode": "mistral"}),
+          Way("consolidated*.safetensors out of the folder, where the files of Hugging Face's form "
+              "are there as well", "none"))),
         (r"KeyError: '(?:[\w.]{1,80}\.)?layers\.\d|no module or parameter named|not initialized from checkpoint|size mismatch for|"
          r"Attempted to load weight|Tried to load weights of size|: assert .{0,100}loaded_weight\.(?:shape|size|numel)",
          "The checkpoint and the engine disagree about the weights",
@@ -477,11 +498,13 @@ ROWS: tuple[KnownError, ...] = (
           Way("TORCHINDUCTOR_FORCE_DISABLE_CACHES unset, with torch before 2.8", "none"),
           EAGER)),
         (r"nvcc fatal\s{0,4}: (?:Unknown option|Unsupported gpu architecture|Value '.{1,40}' is not|"
-         r"A single input file is required)|ptxas fatal.{0,300}[Nn]inja|[Nn]inja.{0,600}ptxas fatal",
+         r"A single input file is required)|CUDA compiler and CUDA toolkit headers are incompatible|"
+         r"ptxas fatal.{0,300}[Nn]inja|[Nn]inja.{0,600}ptxas fatal",
          "The compiler of CUDA (nvcc, ptxas) is of another version than the kernels or the device "
          "need",
          (Way("a newer CUDA toolkit in the image, as torch's, with CUDA_HOME and PATH naming it "
-              "(`nvcc --version`); an older one for a device that it has left out",
+              "(`nvcc --version`); an older one for a device that it has left out; nvcc and "
+              "headers of one release (of pip: nvidia-cuda-nvcc, -runtime and -crt)",
               "some GB of image"),
           _BUILT,
           Way("VLLM_USE_FLASHINFER_SAMPLER=0, where FlashInfer compiles its sampler",
@@ -594,9 +617,11 @@ ROWS: tuple[KnownError, ...] = (
               "`vllm` in the current one hides the package (`python -c 'import vllm; "
               "print(vllm.__file__)'`)", "none"),
           _SAME_RELEASE)),
-        (r"already used by a Transformers config",
-         "A package was made for another release of transformers",
-         (_SAME_RELEASE,)),
+        (r"'([\w-]{1,40})' is already used by a Transformers config",
+         "transformers has a kind of model by now that this vLLM brings itself",
+         (Way("the transformers before it had {1}, as this vLLM was made with (`pip check`; for "
+              "aimv2 `pip install 'transformers<4.54'`)", "models that need a newer one do not load"),
+          Way("a newer vLLM", "another image"))),
         (r"/(lib[\w+]{1,20})\.so[.\d]{0,8}: version `((?:GLIBC|GLIBCXX|CXXABI)_[\d.]{1,12})' not found",
          "The system is older than a package was built for",
          (Way("an image or a distribution whose {1} has {2} (`strings` lists what one has)",

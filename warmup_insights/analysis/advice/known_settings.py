@@ -638,6 +638,10 @@ ROWS: tuple[KnownError, ...] = (
          _fewer_ranks),
         (r"unrecognized arguments?: (--[a-z-]{1,60})",
          "This version does not know an argument", _later_name),
+        (r"error: the following arguments are required: (.{1,100})",
+         "The command lacks an argument",
+         (Way("{1} on the command line; the model of `vllm serve` is its first word: "
+              "`vllm serve NAME ...`", "none"),)),
         (r"api_server\.py: error: unrecognized arguments?: (?:serve )?([^\s-]\S{0,200})",
          "This entry point takes the name of the model by an option",
          (Way("--model {1}, without the word `serve`: it is of the command `vllm` alone, and an image "
@@ -678,6 +682,21 @@ ROWS: tuple[KnownError, ...] = (
          (Way("{1} as `vllm serve --help=all` lists its values", "none"),)),
     ),
 )  # fmt: skip
+
+
+def _as_stated(match: re.Match[str]) -> Iterable[Way]:
+    """A setting by its name, with the place that it has in the command."""
+    place = "an option or a value in the files of the model"
+    if match[1] in _OF_DRAFTS:
+        place = "a key of --speculative-config"
+    yield Way(f"{match[1]}, {place}, as the message asks for it", "none")
+
+
+_OF_DRAFTS = (
+    "num_speculative_tokens", "draft_tensor_parallel_size", "prompt_lookup_max",
+    "prompt_lookup_min", "draft_sample_method", "speculative_token_tree",
+)  # fmt: skip
+"""Keys of vLLM's `config/speculative.py`."""
 
 
 def _one_value(match: re.Match[str]) -> Iterable[Way]:
@@ -722,7 +741,6 @@ LAST: tuple[KnownError, ...] = rows(
      r"(?:(?:must|should|has to|needs to) (?:be\b|less\b|equal\b)|"
      r"cannot be (?:other|larger|greater|less|smaller|higher|lower)\b)",
      "The engine refuses a value",
-     (Way("{1}, an option or a value in the files of the model, as the message asks for it",
-          "none"),)),
+     _as_stated),
 )  # fmt: skip
 """Wide texts, which count where no other row has matched."""

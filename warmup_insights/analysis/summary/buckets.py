@@ -253,7 +253,8 @@ class Buckets:
         _count_step(facts, event)
         if event.bucket is None:
             return
-        facts.together_s = sum_known((facts.together_s, event.group_duration_s))
+        if event.group_duration_s is not None:
+            facts.together_s = (facts.together_s or 0.0) + event.group_duration_s
         fate = facts.fates[event.bucket]
         fate.warmed = fate.warmed or event.is_finished
         fate.executed = event.executed or fate.executed

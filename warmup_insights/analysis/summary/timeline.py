@@ -58,7 +58,8 @@ from warmup_insights.model.summary import (
 from warmup_insights.units import isoformat
 
 READY_WITHIN_S = 60.0
-"""`Starting vLLM server` and `Application startup complete` belong together."""
+"""`Starting vLLM server` and `Application startup complete` belong together in a log; of
+several servers that are recorded the first is that of the run."""
 MAX_GAPS = 200
 _FIRST_STAGES = ("import", "configure", "model_switch")
 
@@ -239,7 +240,7 @@ class Timeline:
                 self._failed_at = event.time or 0.0
             case ServerReady() if event.time is not None and (
                 self.ready_at is None
-                or 0 <= event.time - self.ready_at <= READY_WITHIN_S
+                or (event.line and 0 <= event.time - self.ready_at <= READY_WITHIN_S)
             ):
                 self.ready_at = event.time
             case RunStarted():
