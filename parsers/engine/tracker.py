@@ -207,17 +207,12 @@ class RunTracker:
         if isinstance(event, _OF_SERVING):
             # They mean nothing to what comes after them.
             return [*self._flush(state, origin), *end_step(state, origin), event]
-        match event:
-            case PhaseMarked(name="profile_run", edge="start") if (
-                state.is_warming_model
-            ):
-                return []
-            case ConfigRecorded() if self._is_own_override(event):
-                return []
-            case GraphsCaptured() if not state.is_divided:
-                before = self._captured(state)
-                state.captured = event
-                return before
+        if self._says_nothing(state, event):
+            return []
+        if isinstance(event, GraphsCaptured) and not state.is_divided:
+            before = self._captured(state)
+            state.captured = event
+            return before
         is_undated = isinstance(event, ServerReady) and event.time is None
         if is_undated and not self.failures.is_ready:
             event = msgspec.structs.replace(event, time=self._routes_at)
@@ -238,10 +233,16 @@ class RunTracker:
         events.append(event)
         return events
 
-    def _is_own_override(self, event: ConfigRecorded) -> bool:
-        """Whether the number of KV blocks is one that the engine found and not a setting."""
-        self._sets_blocks |= "mamba_num_blocks" in event.settings
-        return self._sets_blocks and "num_gpu_blocks_override" in event.settings
+    def _says_nothing(self, state: RankState, event: Event) -> bool:
+        """Whether an event is none here: a CPU's warm-up has no profiling run, and a number
+        of KV blocks that the engine itself found is no setting."""
+        match event:
+            case PhaseMarked(name="profile_run", edge="start"):
+                return state.is_warming_model
+            case ConfigRecorded():
+                self._sets_blocks |= "mamba_num_blocks" in event.settings
+                return self._sets_blocks and "num_gpu_blocks_override" in event.settings
+        return False
 
     def _division(self, state: RankState, event: Event) -> list[Event]:
         """What a capture was of which it was open whether it is one of the profiling run:
