@@ -406,7 +406,10 @@ class RunTracker:
             case HbmLoaded():
                 return self._event(state, _hbm_weights(state, made, origin), origin)
             case HbmSums():
-                return _of_one_device(state, made, origin)
+                # These workers have no profiling run: they divide what is left.
+                begun = stamped(PhaseMarked(name="kv_cache", edge="start"), origin)
+                divided = _of_one_device(state, made, origin)
+                return [*self._event(state, begun, origin), *divided]
             case PrecompileFinished():
                 state.stage = None
                 return [*end_step(state, origin), _precompiled(state, made, origin)]

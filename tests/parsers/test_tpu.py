@@ -344,3 +344,19 @@ def test_blocks_that_the_engine_itself_overrides_are_no_setting():
     # The slots take as much of any other cache.
     assert [plan.num_kv_blocks for plan in plans] == [39429, None, None]
     assert [plan.kv_cache_bytes for plan in plans[:2]] == [gib(20.8), gib(17.6)]
+
+
+def test_memory_is_divided_without_a_profiling_run():
+    """tpu-inference `tpu_worker.py determine_available_memory` reads what is in use."""
+    text = (
+        WORKER.format(1) + f"Init worker | rank=0 | hbm={[(0.0, 31.25)] * 4}GiB\n"
+        + WORKER.format(2) + f"Init model | hbm={[(29.5, 31.25)] * 4}GiB\n"
+        + WORKER.format(3) + "Memory statistics | total_hbm_limit_gb=125.0GiB | "
+        "total_hbm_limit_cap_gb=112.5GiB | total_hbm_used_gb=118.0GiB | "
+        "total_hbm_avail_gb=-5.5GiB\n"
+        "(EngineCore pid=7) ERROR 08-08 21:03:01 [core.py:850] ValueError: "
+        "total_hbm_used_gb=118.0GiB exceeds total_hbm_limit_cap_gb=112.5GiB by 5.5GiB.\n"
+    )  # fmt: skip
+    phases = {phase.name for phase in folded(events(text)).summary.time.phases}
+    assert "load_model" in phases
+    assert "profile_run" not in phases
