@@ -151,7 +151,7 @@ _RULES: tuple[LineRule, ...] = (
     LineRule(
         "tpu_compiled",
         "[secs]",
-        rf"(?:^Compilation|\)\}}){_ENDED}",
+        rf"(?:Compilation|\)\}}){_ENDED}",
         PrecompileFinished,
         anywhere=True,
         device="tpu",

@@ -24,7 +24,7 @@ from warmup_insights.units import gib
 _NUM = r"[\d.]{1,16}"
 _HBM = (
     rf"(?P<hbm>\((?P<used>{_NUM}), (?P<total>{_NUM})\)[\d., ()]{{0,60000}})"
-    r"(?P<end>\])?"
+    r"(?P<closed>\])?"
 )
 """Of each device that the process drives, in pods all of them; without its end the line
 was cut."""
@@ -37,13 +37,13 @@ def _used(match: re.Match[str]) -> tuple[int, ...]:
 
 def _worker_made(match: re.Match[str]) -> list[Made]:
     begun = PhaseMarked(name="load_model", edge="start")
-    return [begun] if match["end"] is None else [begun, DevicesSeen(_used(match))]
+    return [begun] if match["closed"] is None else [begun, DevicesSeen(_used(match))]
 
 
 def _model_made(match: re.Match[str]) -> list[Made]:
     """Of the engine, nothing but the weights is there yet (`tpu_runner.py load_model`)."""
     ended = PhaseMarked(name="load_model", edge="end")
-    if match["end"] is None:
+    if match["closed"] is None:
         return [ended]
     return [ended, HbmLoaded(_used(match), gib(match["total"]))]
 
