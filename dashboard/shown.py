@@ -159,7 +159,8 @@ def figure(
 
 def headline(summary: RunSummary) -> list[Headline]:
     """What matters first; unknown figures are left out."""
-    figures = [*figure(summary, "wall_s"), *figure(summary, "warmup_s")]
+    extent = "its beginning is not in the log" if summary.time.is_excerpt else None
+    figures = [*figure(summary, "wall_s", note=extent), *figure(summary, "warmup_s")]
     for phase, part in (summary.buckets or {}).items():
         has_share = part.capture_percent is not None
         name = f"{phase}_capture_percent" if has_share else f"{phase}_warmed"

@@ -445,3 +445,14 @@ def test_a_start_that_did_not_end_was_not_quicker(how):
     assert figure(result, "wall_s").changes[0].absolute < 0
     assert "better" not in verdicts(result, "wall_s")
     assert f"Times are not judged: one start {how} before ready." in result.notes
+
+
+def test_lines_without_the_beginning_are_not_held_against_a_whole_start():
+    whole, part = (
+        summary_of(start_up(seconds=seconds), run_id)
+        for seconds, run_id in ((9.0, "a"), (3.0, "b"))
+    )
+    part = changed(part, time={"is_excerpt": True})
+    result = compare([whole, part])
+    assert verdicts(result, "wall_s") == ["not_comparable"]
+    assert "not_comparable" not in verdicts(result, "warmup_s")

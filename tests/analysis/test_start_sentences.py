@@ -105,8 +105,8 @@ def test_the_documented_warm_up_is_explained(summaries):
     (found,) = [s for s in summaries if s.source.name == "warmup_doc_capture.log"]
     assert start_sentences(found) == [
         "Time to ready is not stated; the engine states 49 s for its warm-up; 21 s of "
-        "59 s (36 %) went into capturing graphs of buckets, 28 s lie where lines were cut "
-        "out of the log.",
+        "the 59 s in the log (36 %) went into capturing graphs of buckets, 28 s lie where "
+        "lines were cut out of the log.",
         "14.19 GiB of 15.83 GiB reserved for graphs were used; 15 of 24 prompt and 48 of "
         "48 decode buckets have a graph.",
     ]

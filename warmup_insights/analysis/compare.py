@@ -48,6 +48,8 @@ from warmup_insights.model.summary import (
 START_GROUPS = ("time", "phases")
 """Groups of figures that depend on what a start could build on."""
 CONTRADICTORY = "the evidence for it contradicts itself"
+OF_A_WHOLE_START = ("wall_s", "unlogged_s")
+"""Figures that lines without the beginning do not give."""
 
 
 class Comparability:
@@ -68,6 +70,7 @@ class Comparability:
             "the runs have {} and {} ranks", old.ranks, new.ranks
         )
         self.start_reason = _start_reason(old, new)
+        self._is_part = old.time.is_excerpt or new.time.is_excerpt
         self._log_reason = _if_other(
             "{} and {} count different things as captured",
             old.engine.name,
@@ -94,6 +97,8 @@ class Comparability:
             return self.device_reason
         if figure.per_rank and self._rank_reason is not None:
             return self._rank_reason
+        if figure.name in OF_A_WHOLE_START and self._is_part:
+            return "a log lacks the beginning of its start"
         if figure.group in START_GROUPS:
             return self.start_reason
         if figure.name.endswith("captured_reported"):

@@ -254,7 +254,9 @@ def largest_phase_text(summary: RunSummary) -> str:
     of, whole = format_duration(seconds), format_duration(wall)
     outcome = _outcome(summary)
     if not (f"after {whole}" in outcome or f"{whole} after" in outcome):
-        of += f" of {whole}"
+        of += (
+            f" of the {whole} in the log" if summary.time.is_excerpt else f" of {whole}"
+        )
     if not summary.is_log or wall >= 10:  # timestamps of logs are whole seconds
         share = 100 * seconds / wall
         of += f" ({share:.0f} %)" if share >= 1 else " (under 1 %)"
