@@ -7,6 +7,7 @@ from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING
 from xml.etree import ElementTree as ET
 
+from warmup_insights.analysis.advice.ways import NO_HELP
 from warmup_insights.analysis.check import FAILED, CheckResult, LimitResult
 from warmup_insights.export.tables import (
     TextTable,
@@ -51,7 +52,11 @@ def finding_pairs(finding: Finding) -> list[tuple[str, str]]:
     pairs = [
         ("Change", finding.suggestion), ("Effect", finding.effect),
         ("Gain", _gain_text(finding)), ("Price", finding.price),
-        *(("Or", f"{way.suggestion}: {way.price}") for way in finding.ways),
+        *(
+            ("Not" if way.price.startswith(NO_HELP) else "Or",
+             f"{way.suggestion}: {way.price}")
+            for way in finding.ways
+        ),
     ]  # fmt: skip
     return [(name, text) for name, text in pairs if text]
 
