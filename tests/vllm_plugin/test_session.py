@@ -77,6 +77,48 @@ def test_a_refused_setting_is_stated_without_the_heading_of_pydantic(message, sh
     assert failure.message == shown
 
 
+MEMORY = "CUDA out of memory. Tried to allocate 2.00 GiB."
+
+
+@pytest.mark.parametrize(
+    ("inner", "is_cause", "recorded"),
+    [
+        (AttributeError("no size"), True, "AttributeError: no size"),
+        (KeyError("k"), False, "ValueError: could not be applied"),
+        (RuntimeError(MEMORY), True, f"RuntimeError: {MEMORY}"),
+        (RuntimeError(MEMORY), False, f"RuntimeError: {MEMORY}"),
+    ],
+)
+def test_of_errors_that_are_wrapped_the_first_is_recorded_once(
+    inner, is_cause, recorded
+):
+    session, events = session_with_list()
+    outer = ValueError("could not be applied")
+    try:
+        try:
+            raise inner
+        except Exception as error:
+            if is_cause:
+                raise outer from error
+            raise outer  # noqa: B904
+    except ValueError as error:
+        session.note_failure(Outcome(error=error))
+        again = RuntimeError("the engine failed")
+        again.__cause__ = error
+        session.note_failure(Outcome(error=again))
+    [failure] = of_kind(events, "failure")
+    assert failure.message == recorded
+    assert failure.needed_bytes == (2 * 2**30 if MEMORY in recorded else None)
+
+
+def test_an_error_that_is_its_own_cause_is_recorded():
+    session, events = session_with_list()
+    error = ValueError("x")
+    error.__cause__ = error
+    session.note_failure(Outcome(error=error))
+    assert [event.message for event in of_kind(events, "failure")] == ["ValueError: x"]
+
+
 def test_a_refused_setting_has_the_model_that_was_given(monkeypatch):
     monkeypatch.setattr(engine_core, "parent_process", lambda: None)
     session, events = session_with_list()
