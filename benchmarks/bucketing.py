@@ -14,9 +14,9 @@ import time
 from bisect import bisect_left
 
 from warmup_insights.bucketing.base import Bucket
-from warmup_insights.bucketing.environment import settings_from_mapping
 from warmup_insights.bucketing.generate import generate
 from warmup_insights.bucketing.lookup import BucketIndex, BucketTable
+from warmup_insights.bucketing.settings import settings_from_mapping
 
 LINEAR = {"VLLM_BUCKETING_STRATEGY": "lin"}
 INPUTS = {

@@ -31,8 +31,8 @@ from warmup_insights.vllm_plugin.hooks import Attachment, Hook
 from warmup_insights.vllm_plugin.hpu import bridge
 from warmup_insights.vllm_plugin.hpu import buckets as hpu_buckets
 from warmup_insights.vllm_plugin.hpu import memory as hpu_memory
-from warmup_insights.vllm_plugin.hpu import scenarios as hpu_scenarios
 from warmup_insights.vllm_plugin.hpu import serving as hpu_serving
+from warmup_insights.vllm_plugin.hpu import warmup as hpu_warmup
 from warmup_insights.vllm_plugin.session import Session
 from warmup_insights.vllm_plugin.settings import Settings
 from warmup_insights.vllm_plugin.state import Pass
@@ -85,7 +85,7 @@ CASES = {
         "_check_config", hpu_serving.check_config, (4, 1, 128, None, False),
     ),
     "a bucket: one recorded step": (
-        "_prepare_dummy_scenario", hpu_scenarios.scenario, (None, (4, 1, 128)),
+        "_prepare_dummy_scenario", hpu_warmup.scenario, (None, (4, 1, 128)),
     ),
 }  # fmt: skip
 
@@ -191,9 +191,9 @@ class Warmup:
 WARMUP_PROBES = {
     "__enter__": hpu_memory.profiler_enter,
     "__exit__": hpu_memory.profiler_exit,
-    "_use_graphs": hpu_scenarios.use_graphs,
+    "_use_graphs": hpu_warmup.use_graphs,
     "_check_config": hpu_serving.check_config,
-    "_prepare_dummy_scenario": hpu_scenarios.scenario,
+    "_prepare_dummy_scenario": hpu_warmup.scenario,
 }
 
 

@@ -201,7 +201,7 @@ def questions(
     """Name to target in milliseconds and the question."""
     middle, other = f"{runs // 2:012x}", f"{runs // 3:012x}"
     return {
-        "open": (50, lambda: EventStore(store.location.path or "").close()),
+        "open": (50, lambda: EventStore(store.where).close()),
         "run list, newest 100": (50, lambda: store.run_table(limit=100)),
         "run list, slowest warm-up 100": (
             50, lambda: store.run_table(order="warmup_s", limit=100)),

@@ -20,7 +20,7 @@ import numpy as np
 from warmup_insights.analysis.fit.cost import Limits
 from warmup_insights.analysis.fit.report import fit_for_settings
 from warmup_insights.analysis.fit.traffic import Requests, traffic_from_requests
-from warmup_insights.bucketing.environment import settings_from_mapping
+from warmup_insights.bucketing.settings import settings_from_mapping
 
 LIMITS = {
     "max_num_seqs": 128,

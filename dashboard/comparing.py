@@ -14,6 +14,7 @@ from dashboard.charts.base import (
     filled,
     name_axes,
     new_figure,
+    size_unit,
     time_unit,
 )
 from dashboard.charts.time import phase_label, phase_totals, phases_frame
@@ -33,7 +34,7 @@ from warmup_insights.export.comparison import (
 )
 from warmup_insights.model.figures import contradiction_mark
 from warmup_insights.model.summary import RunSummary
-from warmup_insights.units import GIB, format_bytes, format_duration
+from warmup_insights.units import format_bytes, format_duration
 
 
 def run_names(result: Comparison) -> list[str]:
@@ -225,16 +226,18 @@ def misses_table(result: Comparison) -> pd.DataFrame:
 
 
 def part_stacks(parts: pd.DataFrame, order: Sequence[str]) -> Figure:
-    """Memory budgets of several runs, one stacked bar each, in GiB.
+    """Memory budgets of several runs, one stacked bar each.
 
     Columns: run, name, label, bytes.
     """
-    figure = _stacks(order, "device memory (GiB)")
+    totals = parts.groupby("run", sort=False)["bytes"].sum()
+    unit, factor = size_unit(float(totals.max()) if len(totals) else 1.0)
+    figure = _stacks(order, f"device memory ({unit})")
     for name, meaning in PART_MEANINGS.items():
         of_name = parts[parts["name"] == name]
         for label, rows in of_name.groupby("label", sort=False):
             texts = [format_bytes(value) for value in rows["bytes"]]
-            sizes = rows["bytes"] / GIB
+            sizes = rows["bytes"] / factor
             _add(figure, str(label), rows["run"], sizes, texts, filled(meaning))
     return figure
 

@@ -10,7 +10,6 @@ import pandas as pd
 
 from warmup_insights.analysis.plan.regenerate import bucketing_inputs, rules_version
 from warmup_insights.bucketing.base import GeneratedBuckets, StrategyName
-from warmup_insights.bucketing.environment import settings_from_mapping
 from warmup_insights.bucketing.generate import STRATEGIES
 from warmup_insights.bucketing.padding import (
     LengthDistribution,
@@ -19,6 +18,7 @@ from warmup_insights.bucketing.padding import (
     parse_lengths,
     try_settings,
 )
+from warmup_insights.bucketing.settings import settings_from_mapping
 from warmup_insights.bucketing.versions import NEWEST_RELEASE
 from warmup_insights.errors import InputError
 from warmup_insights.model.summary import RunSummary

@@ -110,7 +110,6 @@ STATUS_COLOURS = {
     "running": "blue",
     "skipped": "yellow",
     "failed": "red",
-    "interrupted": "orange",
     "stopped": "orange",
     "unknown": "gray",
 }

@@ -26,7 +26,7 @@ LABELS = {
 }
 """Names that fit above a number; the others are the titles of the table."""
 HELP = {
-    "wall_s": "From the first line to ready, or to the last line of the start-up",
+    "wall_s": "From the first line or event to ready, or to the last one of the start-up",
     "warmup_s": "As the engine states it",
     "start": "Cold: nothing came from a cache of an earlier start; warm: all that is known "
     "of did; eager: the model is not compiled",

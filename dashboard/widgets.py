@@ -149,10 +149,13 @@ def doubtful_column(rows: pd.DataFrame) -> Any:
 
 def status_badges(status: str, summary: RunSummary) -> None:
     """The status of a run, which is that of its start, and how serving ended."""
-    st.badge(status, color=STATUS_COLOURS.get(status, "gray"))  # type: ignore[arg-type]
     end = serving_words(summary)
-    if end is not None:
-        st.badge(f"serving: {end}", color=SERVING_COLOURS.get(end, "red"))  # type: ignore[arg-type]
+    tone = None if end is None else SERVING_COLOURS.get(end, "red")
+    # Of a start whose serving broke nothing is green.
+    start = "gray" if tone == "red" else STATUS_COLOURS.get(status, "gray")
+    st.badge(status, color=start)  # type: ignore[arg-type]
+    if tone is not None:
+        st.badge(f"serving: {end}", color=tone)  # type: ignore[arg-type]
 
 
 def open_run(run_id: str, label: str = "Open") -> None:

@@ -12,13 +12,13 @@ from collections.abc import Sequence
 from pathlib import Path
 from xml.sax.saxutils import escape
 
-from warmup_insights.bucketing.environment import settings_from_mapping
 from warmup_insights.bucketing.exponential import exponential_range
 from warmup_insights.bucketing.file import BucketFile, parse_bucket_lines
 from warmup_insights.bucketing.generate import generate
 from warmup_insights.bucketing.linear import linear_range, padding_aware_range
 from warmup_insights.bucketing.lookup import BucketTable
 from warmup_insights.bucketing.padding import assume_lengths, report_padding
+from warmup_insights.bucketing.settings import settings_from_mapping
 from warmup_insights.bucketing.versions import DIFFERENCES
 
 PAGE = Path(__file__).with_name("bucketing.md")

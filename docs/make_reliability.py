@@ -65,7 +65,7 @@ def _kills(counts: Counts) -> str:
         f"missing event {counts['oldest missing event at the kill, median ms']} ms old "
         f"(median), {counts['oldest missing event at the kill, largest ms']} ms (largest), "
         f"{counts['kills that lost events older than 250 ms'] or 'none'} older than 250 ms; "
-        f"{counts['shown as interrupted']} shown as interrupted, "
+        f"{counts['shown as failed']} shown as failed, "
         f"{counts['that say in which bucket they ended']} with their last bucket; "
         f"{counts['killed before the first event was stored'] or 'none'} had stored nothing"
     )

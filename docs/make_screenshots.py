@@ -120,33 +120,15 @@ def shots(database: Path) -> list[Shot]:
         served = store.find_run(SERVED).run_id
         swept = [r.run_id for r in runs if (r.label or "").startswith("grid")]
     compared = "&".join(f"run={run_id}" for run_id in swept[:3])
-    tabs = (
-        "Advice", "Timeline", "Buckets", "Graph memory", "Capture",
-        "Sampler and defragmenter",
-    )  # fmt: skip
     return [
         Shot("runs", "/"),
-        Shot("runs-trend", "/?view=Trend", height=640),
         Shot("run", "/run?run=documented", width=1600, whole=True),
-        Shot("run-dark", "/run?run=documented", width=1600, scheme="dark", whole=True),
-        Shot("run-phone", "/run?run=documented", width=420, height=1400),
         Shot("run-failure", "/run?run=no+reserve+left", whole=True),
-        *(
-            Shot(
-                f"run-{tab.lower().replace(' ', '-')}",
-                f"/run?run={served}&tab={tab.replace(' ', '+')}",
-                whole=True,
-            )
-            for tab in tabs
-        ),
+        Shot("run-buckets", f"/run?run={served}&tab=Buckets", whole=True),
         Shot(
             "buckets-from-bars", f"/run?run={Path(BARS).stem}&tab=Buckets", whole=True
         ),
-        Shot(
-            "run-misses", f"/run?run={Path(MISSED).stem}&tab=Bucket+misses", height=800
-        ),
         Shot("compare", f"/compare?{compared}"),
-        Shot("compare-time-and-memory", f"/compare?{compared}&view=Time+and+memory"),
         Shot("memory-configurations", "/memory?q=grid", height=1000),
         Shot("operators-slow", "/run?run=cuda+start", whole=True),
         Shot("operators-failure", f"/run?run={Path(FAILED).stem}", whole=True),
@@ -154,7 +136,6 @@ def shots(database: Path) -> list[Shot]:
             "operators-reserve", "/memory?q=documented&goal=most+captured", height=1000
         ),
         Shot("buckets-lab", f"/buckets?run={swept[0]}", width=1600, height=1100),
-        Shot("live", "/live", height=520),
     ]
 
 
@@ -179,6 +160,29 @@ def take(browser: Any, address: str, shot: Shot, folder: Path) -> None:
         page.wait_for_timeout(1500)
     page.screenshot(path=str(folder / f"{shot.name}.png"))
     context.close()
+
+
+def take_live(browser: Any, work: Path, picture: Path) -> None:
+    """A warm-up of minutes while it goes on; it is ended then."""
+    database = work / "live.db"
+    command = [
+        sys.executable, "-m", "warmup_insights", "run", "--device", "cpu", "--model", "small",
+        "--max-model-len", "1024", "--max-num-batched-tokens", "1024", "--quiet",
+        "--label", "on this CPU", "--db", str(database),
+    ]  # fmt: skip
+    with subprocess.Popen(command, cwd=ROOT, stdout=subprocess.DEVNULL) as recording:
+        while not database.exists():
+            time.sleep(0.1)
+        with serving(database) as (address, _):
+            page = browser.new_page(viewport={"width": 1280, "height": 840})
+            page.goto(f"{address}/live", wait_until="commit")
+            page.get_by_text(re.compile("bucket [3-9] of")).first.wait_for(
+                timeout=120_000
+            )
+            page.wait_for_timeout(1500)
+            page.screenshot(path=str(picture))
+            page.close()
+        recording.kill()
 
 
 def take_report(browser: Any, work: Path, picture: Path) -> None:
@@ -251,9 +255,10 @@ def take_terminal(browser: Any, screen: str, picture: Path) -> None:
 
 
 OTHERS = {
-    "report": take_report, "export-trace": take_trace, "export-lnav": take_lnav,
+    "live": take_live, "report": take_report, "export-trace": take_trace,
+    "export-lnav": take_lnav,
 }  # fmt: skip
-"""Pictures without the dashboard, each from a program that really ran."""
+"""Pictures of something else than the demo, each from a program that really ran."""
 
 
 def walk(folder: Path) -> None:

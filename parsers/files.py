@@ -21,7 +21,7 @@ from parsers.engine.dispatch import (
 )
 from parsers.engine.lines import LineParser
 from parsers.engine.stamps import Clock
-from parsers.engine.wrapping import margin_of, unwrapped, width_of, without_margin
+from parsers.engine.wrapping import margin_of, of_lines, without_margin
 from parsers.formats import collect_env, vllm_json
 from parsers.formats.collect_env import EnvironmentInLog
 from parsers.formats.csv_log import csv_log_text, looks_like_csv_log
@@ -159,8 +159,7 @@ class LogReader:
             for _ in whole:
                 pass
         else:
-            width = width_of(text)
-            yield from self._lines(whole if width is None else unwrapped(whole, width))
+            yield from self._lines(of_lines(whole, text))
         self._finish(first)
 
     def _hashed(self, blocks: Iterable[bytes]) -> Iterator[bytes]:

@@ -20,7 +20,8 @@ from warmup_insights.ingest import single as write
 from warmup_insights.ingest.find import find_files
 from warmup_insights.ingest.outcome import Options
 from warmup_insights.ingest.single import ingest_path
-from warmup_insights.storage import EventStore, Transaction
+from warmup_insights.storage import EventStore
+from warmup_insights.storage.store import Transaction
 
 CAPTURE = ROOT / "sample_logs" / "vllm-fork" / "warmup_doc_capture.log"
 TWO = ROOT / "sample_logs" / "vllm" / "made_two_starts_new_year.log"

@@ -15,8 +15,8 @@ import threading
 import time
 import weakref
 from collections import deque
-from collections.abc import Callable, Sequence
-from typing import Any, Protocol
+from collections.abc import Callable
+from typing import Any
 
 import msgspec
 
@@ -28,6 +28,7 @@ from warmup_insights.model.events import (
     ServerReady,
     WarmupFinished,
 )
+from warmup_insights.storage.spool import Spool
 
 FLUSH_INTERVAL_S = 0.2
 """How long an event waits at most before it is written."""
@@ -52,19 +53,6 @@ _URGENT = frozenset({Failure, WarmupFinished, ServerReady, RunFinished})
 """What is written at once; everything else within `FLUSH_INTERVAL_S`."""
 
 
-class SpoolLike(Protocol):
-    """Where a recorder writes to, on its thread; `storage.spool.Spool`."""
-
-    def append(self, events: Sequence[Event]) -> None:
-        """Write events, all or none; an empty batch is a sign of life. Raises StoreError."""
-
-    def close(self, last: Sequence[Event] = ()) -> None:
-        """Write the last events and the end. Raises StoreError."""
-
-    def renew(self) -> None:
-        """Begin anew, in the child of a fork."""
-
-
 class Recorder:
     """Appends recorded events to a spool, in order, in batches, on a background thread.
 
@@ -75,7 +63,7 @@ class Recorder:
 
     def __init__(
         self,
-        spool: SpoolLike,
+        spool: Spool,
         clock: Callable[[], float] = time.time,
         *,
         max_waiting: int = MAX_WAITING,

@@ -134,6 +134,8 @@ def _waterfalls(result: Comparison, summaries: Sequence[RunSummary]) -> None:
     ]
     if len(known) < 2:
         return
+    if len(known) > WATERFALLS:
+        st.caption(f"Single budgets of the first {WATERFALLS} of {len(known)} runs:")
     columns = st.columns(2)
     for number, (summary, budget) in enumerate(known[:WATERFALLS]):
         with columns[number % 2]:

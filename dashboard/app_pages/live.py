@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Sequence
 
 import pandas as pd
 import streamlit as st
@@ -23,9 +24,14 @@ from warmup_insights.model.summary import Progress, RunSummary
 from warmup_insights.runs import earlier_run
 from warmup_insights.units import format_bytes, format_duration
 
+Point = tuple[float, int]
+"""Seconds since the start and bytes in use."""
 EVERY_S = 2.0
 SHORTEST_ALARM_S = 10.0
 """A shorter time without an event is never worth an alarm."""
+ALARM_TIMES = 2.0
+"""Buckets that grow take longer one after the other: only so many times the longest time
+without an event is worth an alarm."""
 
 
 def render() -> None:
@@ -93,9 +99,11 @@ def _show(run: RunRecord) -> None:
                 st.badge(made_up, color="gray")
             widgets.open_run(run.run_id)
         _bar(folded.summary.progress)
-        _numbers(run, folded, now if status == "running" else None)
-        _alarm(run, folded.summary.progress, now, status)
-        _memory(run, folded)
+        points = memory_points(folded)
+        _numbers(run, folded, now if status == "running" else None, points)
+        with st.container():  # keeps its place, so that an alarm moves no chart
+            _alarm(run, folded.summary.progress, now)
+        _memory(run, folded, points)
 
 
 def _bar(here: Progress) -> None:
@@ -116,7 +124,9 @@ def _so_far(run: RunRecord, summary: RunSummary, now: float | None) -> list[Head
     return [Headline("So far", format_duration(now - started))]
 
 
-def _numbers(run: RunRecord, folded: Folded, now: float | None) -> None:
+def _numbers(
+    run: RunRecord, folded: Folded, now: float | None, points: Sequence[Point]
+) -> None:
     summary = folded.summary
     earlier = earlier_run(data.store(), run)
     left = remaining(folded, None if earlier is None else data.folded(earlier))
@@ -131,7 +141,10 @@ def _numbers(run: RunRecord, folded: Folded, now: float | None) -> None:
         phase for phase in summary.buckets or {} if summary.phase(phase).generated
     ]
     counts = [f"{text_of(summary, f'{p}_generated')} {p}" for p in phases]
-    total = text_of(summary, "total_bytes")
+    used, total = summary.progress.used_bytes, text_of(summary, "total_bytes")
+    notes = [] if total == "?" else [f"of {total}"]
+    if used is None and points:  # a stage since then took or gave back memory
+        used, notes = points[-1][1], ["when last read", *notes]
     widgets.headline(
         [
             *_so_far(run, summary, now),
@@ -142,16 +155,16 @@ def _numbers(run: RunRecord, folded: Folded, now: float | None) -> None:
                 basis,
             ),
             Headline(
-                "Memory in use", format_bytes(summary.progress.used_bytes),
-                note=None if total == "?" else f"of {total}",
+                "Memory in use", format_bytes(used),
+                note=", ".join(notes) or None,
             ),
             Headline("Buckets", ", ".join(counts) or "?"),
         ]
     )  # fmt: skip
 
 
-def _alarm(run: RunRecord, here: Progress, now: float, status: str) -> None:
-    if status == "interrupted":
+def _alarm(run: RunRecord, here: Progress, now: float) -> None:
+    if run.is_interrupted(now):
         st.error(
             "The recorder stopped writing: its process is gone or stopped. What it wrote "
             "until then is kept.",
@@ -159,10 +172,10 @@ def _alarm(run: RunRecord, here: Progress, now: float, status: str) -> None:
         )
         return
     last = here.last_at if run.source_kind == "recorder" else run.updated_at
-    if status != "running" or last is None:
+    if run.status != "running" or last is None:
         return
     quiet_s = now - last
-    if quiet_s > max(SHORTEST_ALARM_S, here.longest_silence_s):
+    if quiet_s > max(SHORTEST_ALARM_S, ALARM_TIMES * here.longest_silence_s):
         st.warning(
             f"No event for {format_duration(quiet_s)}; the longest time without one so "
             f"far was {format_duration(here.longest_silence_s)}. It may hang, or compile "
@@ -171,8 +184,7 @@ def _alarm(run: RunRecord, here: Progress, now: float, status: str) -> None:
         )
 
 
-def _memory(run: RunRecord, folded: Folded) -> None:
-    points = memory_points(folded)
+def _memory(run: RunRecord, folded: Folded, points: Sequence[Point]) -> None:
     if len(points) < 2:
         return
     total = folded.summary.memory_or_none.total_bytes

@@ -12,7 +12,7 @@ from dashboard.run_tabs import TABS
 from dashboard.text import WHOLE, markdown, visible
 from dashboard.widgets import Headline, View, figure
 from warmup_insights.analysis.sentences import pod_text, start_sentences
-from warmup_insights.model.figures import text_of
+from warmup_insights.model.figures import part_text, text_of
 from warmup_insights.model.run import RunRecord
 from warmup_insights.model.summary import RunSummary
 
@@ -90,7 +90,11 @@ def _headline(summary: RunSummary) -> list[Headline]:
     if not summary.buckets:
         figures += figure(summary, "graphs_captured")
     cache = None
-    if summary.memory_or_none.kv_cache_bytes is not None:
+    memory = summary.memory_or_none
+    for share in memory.parts:
+        if share.name == "kv_cache":
+            cache = part_text(summary, share)
+    if cache is None and memory.kv_cache_bytes is not None:
         cache = text_of(summary, "kv_cache_bytes")
     figures += (
         figure(summary, "num_kv_blocks", note=cache)
@@ -99,7 +103,7 @@ def _headline(summary: RunSummary) -> list[Headline]:
     )
     figures += figure(summary, "max_concurrency")
     reserved = None
-    if summary.memory_or_none.graph_reserved_bytes is not None:
+    if memory.graph_reserved_bytes is not None:
         reserved = f"of {text_of(summary, 'graph_reserved_bytes')} reserved"
     figures += figure(summary, "graph_memory_bytes", note=reserved) or figure(
         summary, "warmup_allocated_bytes"

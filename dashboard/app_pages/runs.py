@@ -20,6 +20,9 @@ from warmup_insights.units import format_duration
 PAGE = 1_000
 MOST_PANELS = 6
 STATUSES = ("finished", "running", "failed", "stopped", "skipped", "unknown")
+_STATUS_COLOURS = STATUS_COLOURS | {
+    f"serving: {end}": tone for end, tone in SERVING_COLOURS.items()
+}
 _TREND = {"ready_s": "time to ready", "warmup_s": "warm-up"}
 
 
@@ -32,7 +35,7 @@ def render() -> None:
         widgets.empty(
             "No runs yet",
             "Drop a log onto the field above, let the command line read one, or look at "
-            "a story in five steps:",
+            "the demo, a warm-up in five steps:",
             "warmup-insights ingest server.log\nwarmup-insights demo",
         )
         return
@@ -149,17 +152,13 @@ def _columns(table: pd.DataFrame) -> dict[str, Any]:
             "", type="tertiary", key="open-run", on_click=_open, width=64
         ),
         "name": column.TextColumn(
-            "Run", width=270, help="Long names are cut in the middle; the last column has "
-            "all of them",
+            "Run", width=_text_width(table, "name"),
+            help="Long names are cut in the middle; the last column has all of them",
         ),
         "status": column.MultiselectColumn(
-            "Status", options=list(STATUS_COLOURS), color=list(STATUS_COLOURS.values()),
-            width=90,
-        ),
-        "serving_end": column.MultiselectColumn(
-            "Serving ended", options=list(SERVING_COLOURS),
-            color=list(SERVING_COLOURS.values()), width=115,
-            help="How serving ended; it never changes the status of the start",
+            "Status", options=list(_STATUS_COLOURS), color=[*_STATUS_COLOURS.values()],
+            width=90 if table["status"].map(len).max() == 1 else 225,
+            help="Of the start, then how serving ended where that is stated",
         ),
         "happened": column.TextColumn(
             "Cause or content", width=_text_width(table, "happened"),
@@ -174,7 +173,7 @@ def _columns(table: pd.DataFrame) -> dict[str, Any]:
         "change": column.TextColumn(
             "Change", width=100,
             help="Time to ready, else the warm-up, against the last finished run before "
-            "it of the same model, device and kind of start; 5 % are the same",
+            "it of the same model, device and kind of start; equal starts differ by up to 10 %",
         ),
         "captured_percent": column.ProgressColumn(
             "Captured (%)", format="%.1f", min_value=0.0, max_value=100.0, width=100

@@ -201,4 +201,4 @@ def time_unit(longest: float) -> tuple[str, float]:
     for unit, factor in (("h", 3600.0), ("min", 60.0)):
         if longest >= 3 * factor:
             return unit, factor
-    return ("s", 1.0) if longest >= 0.5 else ("ms", 0.001)
+    return ("ms", 0.001) if 0 < longest < 0.5 else ("s", 1.0)

@@ -37,7 +37,7 @@ from warmup_insights.model.summary import (
     RunSummary,
     ServingEnd,
 )
-from warmup_insights.units import GIB, format_bytes, format_duration
+from warmup_insights.units import format_bytes, format_duration
 
 _STATED = (
     "total_bytes", "weights_bytes", "profile_bytes", "free_bytes", "usable_bytes",
@@ -97,14 +97,16 @@ def _parts(summary: RunSummary, memory: MemoryFacts) -> Iterator[_Step]:
             yield from _level(summary, "usable_bytes", "Usable")
 
 
+_MEANINGS = {figure: PART_MEANINGS[part] for part, figure in PART_FIGURES.items()}
+_MEANINGS["graph_memory_bytes"] = "captured"
+
+
 def _stated(summary: RunSummary) -> Iterator[_Step]:
     for name in _STATED:
         size = BY_NAME[name].read(summary)
         if size is None:
             continue
-        meaning = next((PART_MEANINGS[p] for p, f in PART_FIGURES.items() if f == name),
-                       "captured" if name == "graph_memory_bytes" else "total")  # fmt: skip
-        title = shown.label(name)
+        title, meaning = shown.label(name), _MEANINGS.get(name, "total")
         yield title, "stated", meaning, int(size), 0, text_of(summary, name)
 
 
@@ -171,7 +173,8 @@ def reserve_picture(summary: RunSummary) -> Picture:
 
 def graph_shares(summary: RunSummary) -> pd.DataFrame:
     """What was set aside for graphs and what they took: share, reserved_bytes,
-    reserved_text, used_bytes, used_text. On CUDA the estimate is what is set aside."""
+    reserved_text, used_bytes, used_text. On CUDA the estimate is what is set aside. Empty
+    where it is unknown for all: the budget has what graphs took."""
     labels = {part.label for part in summary.memory_or_none.parts}
     is_estimate = "graphs, as estimated" in labels
     reserved = "graph_estimated_bytes" if is_estimate else "graph_reserved_bytes"
@@ -188,6 +191,8 @@ def graph_shares(summary: RunSummary) -> pd.DataFrame:
     columns = ["share", "reserved_bytes", "reserved_text", "used_bytes", "used_text"]
     frame = pd.DataFrame(rows, columns=columns)
     known = frame.dropna(how="all", subset=["reserved_bytes", "used_bytes"])
+    if known["reserved_bytes"].isna().all():
+        known = known.head(0)
     return known.reset_index(drop=True)
 
 
@@ -269,22 +274,23 @@ PHASE_SYMBOLS = {"prompt": "circle", "decode": "diamond"}
 
 
 def budget_waterfall(steps: pd.DataFrame) -> Figure:
-    """From total memory to the KV cache, top to bottom, in GiB; `budget_frame`."""
+    """From total memory to the KV cache, top to bottom; `budget_frame`."""
     figure = row_figure(bars_height(len(steps)))
+    ends = [*steps["start_bytes"] + steps["bytes"], 0]
+    unit, factor = size_unit(max(ends))
     add_rows(
-        figure, steps["step"], steps["bytes"] / GIB, steps["text"], name="budget",
-        base=steps["start_bytes"] / GIB,
+        figure, steps["step"], steps["bytes"] / factor, steps["text"], name="budget",
+        base=steps["start_bytes"] / factor,
         marker=filled(steps["meaning"]),
     )  # fmt: skip
-    ends = [*steps["start_bytes"] + steps["bytes"], 0]
     longest = steps["text"].str.len().max() if len(steps) else 0
     room = 1.45 if longest < 12 else 2.1  # for the text behind a bar
-    low, top = min(ends) / GIB, max(ends) / GIB
+    low, top = min(ends) / factor, max(ends) / factor
     # What is left is negative where the parts take more than there is.
     left = -(room - 1) * max(top, -low) if low < 0 else 0
     figure.update_xaxes(range=[low + left, top * room])
     figure.update_layout(showlegend=False)
-    name_axes(figure, "device memory (GiB)", None)
+    name_axes(figure, f"device memory ({unit})", None)
     return figure
 
 

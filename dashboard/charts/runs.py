@@ -14,7 +14,7 @@ from dashboard.charts.base import OUTLINE, Figure, name_axes, new_figure, time_u
 from dashboard.palette import MUTED, colour
 from dashboard.text import figure_text, short_name, visible
 from warmup_insights.analysis.change_points import change_points
-from warmup_insights.analysis.pareto import TOLERANCE
+from warmup_insights.analysis.compare import NOTICEABLE
 from warmup_insights.analysis.sentences import (
     cause_text,
     largest_phase,
@@ -63,18 +63,17 @@ def doubtful(names: Iterable[str]) -> str | None:
 
 MAX_CAUSE = 56
 """Characters of a cause in the list; the page of the run has all of it."""
-_FIRST = {"failed": 0, "interrupted": 0}
-"""Statuses that come before all others in a list."""
 
 
 def runs_table(rows: pd.DataFrame, summaries: Mapping[str, RunSummary]) -> pd.DataFrame:
-    """The list of runs, failed ones first, those whose log has no time last: one column
-    per thing a person looks for.
+    """The list of runs, first those that failed in start or serving, those whose log has
+    no time last: one column per thing a person looks for.
 
     Columns in which no run has anything are left out; `rows` are `runs_frame`.
     """
-    order = rows["status"].map(lambda status: _FIRST.get(status, 1))
-    order = order.where((order < 1) | rows["started_at"].notna(), 2)
+    broken = [n for n, each in summaries.items() if serving_cause(each) is not None]
+    is_first = rows["status"].eq("failed") | rows["run_id"].isin(broken)
+    order = rows["started_at"].isna().map({False: 1, True: 2}).mask(is_first, 0)
     rows = rows.assign(order=order, change=_changes(rows))
     rows = rows.sort_values("order", kind="stable")
     table = pd.DataFrame([_row(row, summaries) for row in rows.to_dict("records")])
@@ -95,11 +94,10 @@ def _row(row: Mapping[Any, Any], summaries: Mapping[str, RunSummary]) -> dict[st
     engine = shown.engine_words(row["engine"], row["version"])
     return {
         "open": "Open",
-        "status": [row["status"]],
-        "serving_end": None if end is None else [end],
+        "status": [row["status"], *([] if end is None else [f"serving: {end}"])],
         "name": name,
         "figures": figures_words(row["device_kind"], row["synthetic"]),
-        "happened": None if summary is None else _happened(summary),
+        "happened": None if summary is None else _happened(summary, row["status"]),
         "ready_s": row["ready_s"],
         "start": row["start"],
         "largest": None if summary is None else _largest(summary),
@@ -126,12 +124,15 @@ def _figure(summary: RunSummary | None, name: str) -> float | None:
     return None if summary is None else BY_NAME[name].read(summary)
 
 
-def _happened(summary: RunSummary) -> str | None:
+def _happened(summary: RunSummary, status: str) -> str | None:
     """The cause of a failure, of the start or of serving; where a log ends, or what a
     file without a start holds; of a long text the beginning."""
     cause = serving_cause(summary)
+    text: str | None
     if summary.failure is not None:
-        text: str | None = cause_text(summary.failure)
+        text = cause_text(summary.failure)
+    elif status == "failed":  # its recorder was cut off
+        text = f"the process was killed in {progress_text(summary.progress)}"
     elif summary.stop is not None:
         text = f"stopped during {progress_text(summary.progress)}"
     elif cause is not None:
@@ -169,7 +170,7 @@ def _change_text(row: Mapping[Any, Any], before: Mapping[Any, Any]) -> str | Non
         now, then = row[name], before[name]
         if pd.notna(now) and pd.notna(then) and then > 0:
             share = now / then - 1
-            if abs(share) <= TOLERANCE:
+            if abs(share) <= NOTICEABLE:
                 return "same"
             return f"{100 * abs(share):.0f} % {'slower' if share > 0 else 'faster'}"
     return None

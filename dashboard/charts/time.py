@@ -35,7 +35,9 @@ from warmup_insights.units import format_duration
 
 def totals_picture(summary: RunSummary) -> Picture:
     """Where the time of the start-up went, by phase."""
-    hint = f"{text_of(summary, 'wall_s')} in all; unlogged time is hatched."
+    extent = "in the lines of this log" if summary.time.is_excerpt else "in all"
+    wall = "" if summary.time.wall_s is None else f"{text_of(summary, 'wall_s')} "
+    hint = f"{wall}{extent}; unlogged time is hatched."
     totals = phase_totals(phases_frame(summary))
     return Picture("Where the time went", hint, totals, phase_bars)
 

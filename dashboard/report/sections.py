@@ -102,10 +102,10 @@ def _step_meaning(row: BucketRow) -> str:
 
 def _time(section: Section, folded: Folded) -> None:
     summary = folded.summary
-    if summary.time.wall_s is None:
+    if not summary.time.phases:
         return
     section.chart(totals_picture(summary))
-    hint = "Phases from the first line to ready."
+    hint = "Phases from the beginning on."
     section.chart(Picture("On the clock", hint, phases_frame(summary), timeline))
     section.chart(ranks_picture(summary))
     timed = [(row.duration_s, row) for row in folded.rows if row.duration_s]

@@ -55,8 +55,8 @@ def _reserved(view: View) -> None:
     reserve = reserve_picture(view.summary)
     if reserve.frame.empty:
         widgets.empty(
-            "Graph memory is not in this log",
-            "No line states what was set aside for graphs or what they took.",
+            "No reserve for graphs",
+            "Nothing states what was set aside for them, or estimated.",
         )
     view.chart(reserve, "reserved")
 

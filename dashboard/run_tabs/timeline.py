@@ -63,11 +63,13 @@ def _stated(summary: RunSummary) -> None:
 
 
 def _hint(summary: RunSummary) -> str:
-    times = summary.time
+    times, unit = summary.time, "line" if summary.is_log else "event"
     text = (
-        f"{text_of(summary, 'wall_s')} from the first line to "
-        f"{'ready' if times.ready_at else 'the last line of the start-up'}"
+        f"{text_of(summary, 'wall_s')} from the first {unit} to "
+        f"{'ready' if times.ready_at else f'the last {unit} of the start-up'}"
     )
+    if times.wall_s is None:
+        text = "The start-up in the lines of this log; how long all of it took is not in them"
     if BY_NAME["unlogged_s"].read(summary):
         text += f"; {text_of(summary, 'unlogged_s')} of it is unlogged time and hatched"
     text += ". Drag to zoom, double-click to reset."
@@ -80,9 +82,7 @@ def _steps(view: View) -> None:
     events = data.events(view.run, *COSTLY_KINDS)
     steps = costly_steps(events, view.summary.compile, COSTLIEST)
     if steps.empty:
-        widgets.empty(
-            "No step has a duration", "The log states no time for single steps."
-        )
+        widgets.empty("No step has a duration", "No time is stated for single steps.")
         return
     hint = "Single buckets, captures and compilations, the longest first."
     title = f"The {len(steps)} costliest steps"
@@ -92,9 +92,7 @@ def _steps(view: View) -> None:
 def _gaps(view: View) -> None:
     gaps = view.summary.time.gaps
     if not gaps:
-        widgets.empty(
-            "Unlogged time", "No gap of a second or more lies between two lines."
-        )
+        widgets.empty("Unlogged time", "No gap of a second or more is unexplained.")
         return
     table = pd.DataFrame(
         [

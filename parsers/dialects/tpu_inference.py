@@ -11,6 +11,7 @@ import re
 
 from parsers.base import Dialect, LineRule, Made, Sample
 from parsers.engine.convert import ints_of, text_of
+from parsers.engine.evidence import PARTED
 from parsers.engine.signals import (
     PaddingListed,
     PaddingsBegun,
@@ -45,11 +46,14 @@ def _paddings_begun(match: re.Match[str]) -> Made:
     return PaddingsBegun("tokens", "num_tokens")
 
 
+def _shape(match: re.Match[str]) -> str:
+    """The sizes of a graph, without its arrays."""
+    shape = match["shape"] or f"{match['cut_shape'].rpartition(', ')[0] or '{'}}}"
+    return text_of(shape)
+
+
 def _started(match: re.Match[str]) -> Made:
-    shape = match["shape"]
-    if shape is None:  # the name of the array in which the line ends is left out
-        shape = f"{match['cut_shape'].rpartition(', ')[0] or '{'}}}"
-    return PrecompileStarted(text_of(match["graph"]), text_of(shape))
+    return PrecompileStarted(text_of(match["graph"]), _shape(match))
 
 
 def _graph_started(match: re.Match[str]) -> list[Made]:
@@ -60,20 +64,21 @@ def _graph_started(match: re.Match[str]) -> list[Made]:
     return [marked, started] if is_model else [started]
 
 
-def _finished(match: re.Match[str]) -> Made:
-    seconds = float(match["seconds"])
-    if match["graph"] is None:
-        return PrecompileFinished(seconds)
+def _compiled(match: re.Match[str]) -> Made:
+    ended = re.search(_ENDED, match["rest"])
+    if ended is None:  # a later line holds the end of its arrays
+        return _started(match)
     # JAX's own cache may have answered: the line does not state it.
     return CompileFinished(
-        what=text_of(match["graph"]), detail=text_of(match["shape"]),
-        duration_s=seconds, from_cache=None,
+        what=text_of(match["graph"]), detail=_shape(match),
+        duration_s=float(ended["duration_s"]), from_cache=None,
     )  # fmt: skip
 
 
-_NAME = r"(?P<graph>[^>{]{1,80}) --> "
-_SHAPE = r"(?P<shape>\{[^}]{0,300}\})"
-_CUT_SHAPE = r"(?P<cut_shape>\{[^}(]{1,300})\("
+_NAME = r"(?:worker\d{1,4} )?(?P<graph>[^>{]{1,80}) --> "
+_SHAPE = r"(?:(?P<shape>\{[^}(]{0,300}\})|(?P<cut_shape>\{[^}(]{1,300})\()"
+"""Up to its first array: those may go over several lines."""
+_ENDED = rf" finished in (?:in )?(?P<duration_s>{_NUM}) \[secs\]"
 
 
 _RULES: tuple[LineRule, ...] = (
@@ -81,7 +86,7 @@ _RULES: tuple[LineRule, ...] = (
     LineRule(
         "tpu_paddings",
         "paddings: [",
-        r"Prepared (?P<kind>token|request|attn request) paddings: (?P<list>\[[\d, ]{1,2000}\])",
+        r"Prepared (?P<kind>token|request|attn request) paddings: (?P<list>\[[\d, ]{1,20000}\])",
         build=_paddings,
         device="tpu",
         engine="tpu-inference",
@@ -100,8 +105,7 @@ _RULES: tuple[LineRule, ...] = (
     LineRule(
         "tpu_precompile",
         "Precompile ",
-        # A shape that goes over several lines is read up to its first array.
-        rf"Precompile (?:worker\d{{1,4}} )?{_NAME}(?:{_SHAPE}|{_CUT_SHAPE})",
+        rf"Precompile {_NAME}{_SHAPE}",
         build=_started,
         device="tpu",
         samples=(
@@ -120,11 +124,10 @@ _RULES: tuple[LineRule, ...] = (
         ),
     ),
     LineRule(
-        "tpu_compiled",
-        "[secs]",
-        rf"Compilation (?:of (?:worker\d{{1,4}} )?{_NAME}{_SHAPE} )?finished in "
-        rf"(?:in )?(?P<seconds>{_NUM}) \[secs\]",
-        build=_finished,
+        "tpu_graph_compiled",
+        "Compilation of ",
+        rf"Compilation of {_NAME}{_SHAPE}(?P<rest>.{{0,8000}})",
+        build=_compiled,
         device="tpu",
         samples=(
             Sample(
@@ -137,9 +140,31 @@ _RULES: tuple[LineRule, ...] = (
                 },
             ),
             Sample(
+                "INFO 08-07 23:14:49 [compilation_manager.py:175] Compilation of worker0 "
+                "backbone --> {'num_tokens': 64, 'num_reqs': 128, "
+                "'shared_attention_metadata': SharedAttentionMetadata("
+                "input_positions=Array([1, 1, 1, 1,",
+                {"graph": "backbone", "shape": "{'num_tokens': 64, 'num_reqs': 128}"},
+            ),
+        ),
+    ),
+    LineRule(
+        "tpu_compiled",
+        "[secs]",
+        rf"(?:^Compilation|\)\}}){_ENDED}",
+        PrecompileFinished,
+        anywhere=True,
+        device="tpu",
+        samples=(
+            Sample(
                 "INFO 10-21 20:58:15 [compilation_manager.py:68] Compilation finished in "
                 "39.64 [secs].",
                 {"duration_s": 39.64},
+            ),
+            Sample(
+                "INFO 08-07 23:14:49 [compilation_manager.py:175]        1, 1, 1], "
+                "dtype=int32), padded_num_reqs=128)} finished in 7.25 [secs].",
+                {"duration_s": 7.25},
             ),
         ),
     ),
@@ -288,6 +313,16 @@ _RULES: tuple[LineRule, ...] = (
             "finished in 7.25 [secs].",
             {"duration_s": 7.25},
         ),
+    ),
+    note_rule(
+        PARTED,
+        "Creating DisaggEngineCore",
+        r"Creating DisaggEngineCore(?:Proc)? with slice_sizes .{1,200}",
+        "tpu",
+        "INFO 08-21 20:56:35 [core_tpu.py:647] Creating DisaggEngineCoreProc with "
+        "slice_sizes [4, 4]...",
+        device="tpu",
+        engine="tpu-inference",
     ),
     note_rule(
         "tpu_graphs_added",

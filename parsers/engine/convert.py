@@ -191,9 +191,10 @@ def settings_of(text: str) -> dict[str, Any]:
     the text is cut at top-level commas and only plain literals are converted. Secrets are
     masked, cut values left out.
     """
-    text = text[:SETTINGS_LIMIT].strip().removeprefix("{")
+    text = text[:SETTINGS_LIMIT].strip()
+    is_dict = text.startswith("{")
     settings: dict[str, Any] = {}
-    for part in _top_level_parts(text):
+    for part in _top_level_parts(text.removeprefix("{"), is_closed=is_dict):
         match = _KEY.match(part)
         if match is None or len(settings) >= MAX_KEYS:
             continue
@@ -223,8 +224,9 @@ def _is_plain(value: Any) -> bool:
     return value is None or isinstance(value, str | bool | int)
 
 
-def _top_level_parts(text: str) -> Iterator[str]:
-    """The text between commas that stand outside brackets and quotes; linear."""
+def _top_level_parts(text: str, *, is_closed: bool) -> Iterator[str]:
+    """The text between commas that stand outside brackets and quotes; linear. The last
+    one was cut where it does not end, or a bracket has to close all of them."""
     depth, start, quote, escaped = 0, 0, "", -1
     for match in _TELLING.finditer(text):
         char, index = match[0], match.start()
@@ -233,16 +235,15 @@ def _top_level_parts(text: str) -> Iterator[str]:
                 escaped = index + 1
             elif char == quote and index != escaped:
                 quote = ""
-        elif char in "'\"" and (index == 0 or not text[index - 1].isalnum()):
+        elif char in "'\"" and not text[max(0, index - 1) : index].isalnum():
             quote = char
-        elif char in _OPEN:
-            depth += 1
-        elif char in _CLOSE:
-            depth -= 1
+        elif char in _OPEN + _CLOSE:
+            depth += 1 if char in _OPEN else -1
             if depth < 0:
                 yield text[start:index]
                 return
         elif char == "," and depth == 0:
             yield text[start:index]
             start = index + 1
-    yield text[start:]
+    if not (quote or depth or is_closed):
+        yield text[start:]

@@ -108,6 +108,12 @@ _TORCHSERVE = re.compile(
     r"\[(?:TRACE|DEBUG|INFO|WARN|ERROR) {0,2}\] (?P<source>W-\d{1,5}-[\w.:-]{1,80}?)"
     r"-std(?:out|err) [A-Z_]{1,40} - ?"
 )
+# ai-dynamo's `lib/runtime/src/logging.rs`: the module and function of what a Python logger
+# prints, and lines of other programs.
+_DYNAMO = re.compile(
+    r" ?(?:(?P<level>TRACE|DEBUG|INFO|WARN|ERROR) (?P<module>\w{1,80})\.(?:\w{1,80}|<\w{1,40}>)|"
+    r"(?:TRACE|DEBUG|INFO|WARN|ERROR) dynamo_run::subprocess): "
+)
 _BOX = re.compile(r"\s{0,3}[│┃║] ?")
 _BOXES = ("│", "┃", "║")
 _BOX_END = re.compile(r"\s{0,400}[│┃║]\s{0,3}$")
@@ -171,10 +177,7 @@ def peel(line: str, fronts: Fronts | None = None) -> list[Record]:
 
 
 def _peel_line(line: str, base: Record, fronts: Fronts | None) -> list[Record]:
-    rest, base = _peel_front(line, base)
-    if fronts is not None and (named := fronts.source_of(rest)) is not None:
-        base.source = named
-        rest, base = _peel_front(rest[len(named) + 1 :], base)
+    rest, base = _peel_named(line, base, fronts)
     if fronts is not None and (shorter := fronts.without(rest)) is not None:
         rest, base = _peel_front(shorter, base)
     if rest.startswith("{"):
@@ -185,6 +188,15 @@ def _peel_line(line: str, base: Record, fronts: Fronts | None) -> list[Record]:
                 text, lambda piece: _peel_inside(replace(whole, message=piece), fronts)
             )
     return _split_records(rest, base, fronts)
+
+
+def _peel_named(line: str, base: Record, fronts: Fronts | None) -> tuple[str, Record]:
+    """The line without its prefixes, one of them the pod and container of stern."""
+    rest, base = _peel_front(line, base)
+    if fronts is not None and (named := fronts.source_of(rest)) is not None:
+        base.source = named
+        rest, base = _peel_front(rest[len(named) + 1 :], base)
+    return rest, base
 
 
 @lru_cache(maxsize=4096)
@@ -309,6 +321,12 @@ def _after_outer(rest: str, base: Record) -> str:
         if match is not None:
             _set_source(base, match)
             return rest[match.end() :]
+    match = _DYNAMO.match(rest)
+    if match is not None:
+        level = match["level"]
+        base.level = f"{level}ING" if level == "WARN" else level
+        base.file = f"{match['module']}.py:" if level else None
+        return rest[match.end() :]
     return rest[2:] if rest.startswith("| ") else rest
 
 
@@ -473,10 +491,14 @@ def _first(fields: dict[str, object], *names: str) -> str | None:
 
 def peel_redrawn(line: str, fronts: Fronts | None = None) -> list[Record]:
     """The records in a physical line that was drawn over itself, in their order."""
-    return _redrawn(line, lambda piece: peel(piece, fronts))
+    return _redrawn(line, lambda piece: peel(piece, fronts), fronts)
 
 
-def _redrawn(line: str, peel_piece: Callable[[str], list[Record]]) -> list[Record]:
+def _redrawn(
+    line: str,
+    peel_piece: Callable[[str], list[Record]],
+    fronts: Fronts | None = None,
+) -> list[Record]:
     """The records in the pieces between carriage returns.
 
     A process prefix that stands alone before a carriage return owns what follows, and the
@@ -491,7 +513,7 @@ def _redrawn(line: str, peel_piece: Callable[[str], list[Record]]) -> list[Recor
     for piece in line.split("\r"):
         records = peel_piece(piece) if piece else []
         if piece and not records:
-            _, named = _peel_front(piece, Record(""))
+            _, named = _peel_named(piece, Record(""), fronts)
             owner = named if named.process is not None else owner
             line_of.source = line_of.source or named.source
             line_of.outer = line_of.outer or named.outer

@@ -1,4 +1,4 @@
-"""Who printed the lines of a run: which engine on which device, and which of its ranks.
+"""Which engine on which device printed the lines of a run.
 
 Engine and device follow from the strongest evidence. Strongest first: the line in which
 vLLM prints the platform that it found, one of its own or a plugin's
@@ -6,11 +6,6 @@ vLLM prints the platform that it found, one of its own or a plugin's
 then the device of the arguments, which newer engines do not follow, then wordings about
 CUDA graphs, which ROCm shares. Modules that CUDA, ROCm, XPU and CPU
 share (`gpu_worker.py`) show that vLLM ran, and not on what.
-
-A rank follows from the name of a process, its pid or what it states itself. Prefixes by
-age: vLLM `_add_prefix` and `set_process_title`; V0 workers have no number and rank 0 no
-prefix at all. Rank is the global one: data, pipeline, then tensor parallel, as in vLLM
-`distributed/parallel_state.py`. A process that has no peers has no rank.
 """
 
 from __future__ import annotations
@@ -18,8 +13,6 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Iterable, Sequence
-from itertools import chain, count
-from typing import Any
 
 from parsers.base import LineRule, Made
 from parsers.dialects.reference import ENGINE as REFERENCE
@@ -49,6 +42,8 @@ _OF_TORCH = re.compile(
 API_SERVER, ARGUMENTS, ENGINE_CONFIG = 1, 2, 3
 """`LineRule.starts` of the first line of an API server, of its arguments, and of the line
 with the engine's configuration."""
+PARTED = "tpu_disaggregated"
+"""The rule of the line behind which one process makes several engines."""
 CONFIG_STATED = "engine_config_stated"
 """The rule of lines with that of an engine that was made."""
 _SHARED_CONFIGS = ("cuda", "cpu")
@@ -97,13 +92,6 @@ NOT_THERE = "Failed to import"
 looked at on other devices too (`platforms/rocm.py`)."""
 
 
-def seen_file(record: Record) -> str | None:
-    """The module that logged a line, with a mark where its libraries are missing."""
-    if record.file is None or not record.message.startswith(NOT_THERE):
-        return record.file
-    return f"?{record.file}"
-
-
 _WORDS = {
     "[ROCm] ": "rocm",
     "xpu kernel ": "xpu",
@@ -111,15 +99,28 @@ _WORDS = {
     "ACL graph ": "ascend",
     "Environment variable VLLM_CPU_KVCACHE_SPACE (GiB) for CPU": "cpu",
     "CPU-only mode doesn't support parallel": "cpu",
+    "TPU info: node_name=": "tpu",
+    "Running vLLM on TPU ": "tpu",
     "Using custom scheduler class vllm_neuron": "neuron",
     "Using custom scheduler class vllm_ascend": "ascend",
 }
 """Beginnings of lines that one platform alone prints, to that platform: vLLM
 `layers/activation.py`, `ops/topk_topp_sampler.py`, `platforms/cpu.py` and `config/
-scheduler.py`, vllm-ascend `platform.py`."""
+scheduler.py`, vllm-ascend `platform.py`, tpu-inference `__init__.py`."""
 _NO_CUDA = "Skipping CuTeDSL warmup on non-CUDA platform"
 """Beginning of a line that all platforms but CUDA print (vLLM `warmup/cutedsl_warmup.py`)."""
 _TELLING = (NOT_THERE, _NO_CUDA, *_WORDS)
+
+
+def seen_file(record: Record) -> str | None:
+    """The module that logged a line, with a mark where its libraries are missing, or the
+    device that the line itself shows, marked."""
+    text = record.message
+    if text.startswith(tuple(_WORDS)):
+        return next(f"!{_WORDS[words]}:" for words in _WORDS if text.startswith(words))
+    if record.file is None or not text.startswith(NOT_THERE):
+        return record.file
+    return f"?{record.file}"
 
 
 def _device_of_error(message: str) -> str | None:
@@ -154,21 +155,21 @@ class Evidence:
         if is_new or record.message.startswith(_TELLING):
             if len(self._printers) < MAX_PROCESSES:
                 self._printers.add(printer)
-            for words, device in _WORDS.items():
-                if record.message.startswith(words):
-                    self._add_device(device, OWN)
             self._is_no_cuda = self._is_no_cuda or record.message.startswith(_NO_CUDA)
             self.add_file(seen_file(record))
         return is_new
 
     def add_file(self, file: str | None) -> None:
-        """Take notice of the module, `path/name.py:LINE`, that logged a line."""
+        """Take notice of the module, `path/name.py:LINE`, that logged a line, or of the
+        device that the line shows."""
         if file in self._files or len(self._files) >= MAX_PROCESSES:
             return
         self._files.add(file)
         assert file is not None
         name = file.rpartition(":")[0].rpartition("/")[2]
         self._is_vllm = self._is_vllm or name in _OF_ANY_DEVICE
+        if name.startswith("!"):
+            self._add_device(name[1:], OWN)
         known = _MODULES.get(name)
         if known is None:
             return
@@ -266,10 +267,10 @@ PROGRAM_LINES = 300
 """Imports print fewer lines; a trainer that builds its model first prints more."""
 LONG_BEFORE_S = 600.0
 """A program makes its engine, and that its processes, sooner after they imported vLLM."""
-SPAWNING = frozenset({"max_model_len", PLATFORM})
-"""Rules of the line behind which nothing slow is left of an engine's configuration (vLLM
-`EngineArgs.create_engine_config`: the model's comes first), and of one that each process
-prints."""
+SPAWNING = frozenset({"max_model_len", "task", PLATFORM})
+"""Rules of lines behind which nothing slow is left of an engine's configuration (vLLM
+`EngineArgs.create_engine_config`: the model's comes first; before 0.9.2 its length is not
+printed), and of one that each process prints."""
 IMPORTING = frozenset({PLATFORM, "plugins_loading", _TRITON})
 """Rules of lines that a process prints while it imports vLLM."""
 
@@ -311,7 +312,7 @@ class Imports:
 
     def move(self, rule: LineRule, actor: int | None, time: float | None) -> bool:
         """Add a line; True if it starts an engine in another process than the first."""
-        if rule.name == PLATFORM and len(self._seen) < MAX_RANKS:
+        if rule.name == PLATFORM and len(self._seen) < MAX_PROCESSES:
             self._seen.append((actor, time))
         if not rule.starts or not self._seen:
             return False
@@ -336,238 +337,3 @@ def _up_to(time: float | None, seen: Sequence[float | None]) -> Sequence[float |
             return seen[place + 1 :]
         time = own
     return seen
-
-
-_PARTS = re.compile(r"(?:^|[_ ])(DP|PP|TP|EP)(\d{1,4})(?![\d])")
-_NUMBER = re.compile(r"VllmWorker-(\d{1,4})")
-_CORE = re.compile(r"EngineCore_(?:DP)?(\d{1,4})$")
-MAX_RANKS = 4096
-"""More than that is no number of ranks."""
-_UNNUMBERED = ("VllmWorkerProcess", "RayWorker")
-WORKERS = ("VllmWorker", "Worker", "RayWorker")
-_OF_A_WORKER = ("worker.py", "model_runner.py", "loader.py")
-"""Ends of the names of modules that run once per rank."""
-
-
-def _core_number(name: str) -> str:
-    """The data parallel rank in the name of an engine core, without `DP` until v0.9."""
-    found = _CORE.match(name)
-    return found[1] if found is not None else ""
-
-
-def _is_count(ranks: set[int]) -> bool:
-    """Whether the highest rank that was seen shows how many there are: several are there,
-    and none is missing or their number is a power of two, as that of groups mostly is."""
-    highest = max(ranks, default=-1)
-    is_power = highest & (highest + 1) == 0
-    return len(ranks) > highest or (len(ranks) > 1 and is_power)
-
-
-class RankTable:
-    """Ranks of the processes of one run."""
-
-    def __init__(self) -> None:
-        self._by_pid: dict[int, int] = {}
-        self._by_name: dict[str, int] = {}
-        self._unnumbered: dict[int, int] = {}
-        self._sizes: dict[str, int] = {}
-        self._processes: set[tuple[str, int | None]] = set()
-        self._seen: set[int] = set()
-        self._world_size = 0
-        self._has_driver = False
-        self._has_workers = False
-        self._hides_workers = False
-        """Ray prints one of equal lines of several workers."""
-        self._has_engines = False
-        """The server starts several, which share nothing."""
-        self._is_in_engine = False
-        """An engine's process is its own worker (`UniProcExecutor`): it has one rank."""
-        self._ranks: dict[tuple[str | None, int | None, int | None], int | None] = {}
-        """Ranks by process, pid and stated rank, until more is known of any of them."""
-
-    def set_rank(self, record: Record, rank: int, world_size: int | None) -> None:
-        """A process stated its own rank."""
-        if world_size is not None and world_size <= MAX_RANKS:
-            self._world_size = max(self._world_size, world_size)
-        if record.pid is None or rank >= MAX_RANKS:
-            return
-        if world_size is None and not (record.process or "").startswith(_UNNUMBERED):
-            return  # only the name of a folder, and the process has a name of its own
-        if world_size == 1:
-            # The only workers of several engines do not name theirs: as they appear.
-            is_of_several = record.process == "Worker" and self._has_engines
-            if not is_of_several or record.pid in self._by_pid:
-                return
-            rank = len(self._by_pid)
-        if len(self._by_pid) < MAX_PROCESSES:
-            self._by_pid[record.pid] = rank
-            self._swap(record.pid, rank)
-            self._ranks.clear()
-
-    def _swap(self, pid: int, rank: int) -> None:
-        """A worker whose number was assumed stated it: another one that had that number
-        by assumption takes its place."""
-        assumed = self._unnumbered.get(pid)
-        if assumed is not None and assumed != rank:
-            for other, held in self._unnumbered.items():
-                if held == rank and other not in self._by_pid:
-                    self._unnumbered[other] = assumed
-
-    def set_sizes(self, settings: dict[str, Any]) -> None:
-        """The engine's configuration states the sizes of its groups."""
-        for key, part in (
-            ("tensor_parallel_size", "TP"),
-            ("pipeline_parallel_size", "PP"),
-        ):
-            size = settings.get(key)
-            if isinstance(size, int) and 0 < size <= MAX_RANKS:
-                self._sizes[part] = size
-                self._ranks.clear()
-        # Each engine of a dense model is configured as the only one, below a server that
-        # states their number; with a rank each has a server of its own.
-        engines = settings.get("data_parallel_size")
-        if settings.get("data_parallel_rank") is not None:
-            self._has_engines = False
-        elif isinstance(engines, int) and engines > 1:
-            self._has_engines = True
-            self._ranks.clear()
-
-    def add_process(self, record: Record) -> None:
-        """Take notice of the process that printed a line."""
-        is_worker = (record.file or "").rpartition(":")[0].endswith(_OF_A_WORKER)
-        self._hides_workers |= record.is_repeated
-        if record.process is None:
-            self._has_driver = self._has_driver or is_worker
-            return
-        is_engine = record.process.startswith("EngineCore")
-        self._is_in_engine = self._is_in_engine or (is_worker and is_engine)
-        if (record.process, record.pid) not in self._processes:
-            if len(self._processes) < MAX_PROCESSES:
-                self._processes.add((record.process, record.pid))
-                self._ranks.clear()
-            self.rank_of(record)
-
-    def rank_of(self, record: Record) -> int | None:
-        """The rank that printed a record; None when nothing shows it, or it is alone."""
-        key = (record.process, record.pid, record.rank)
-        if key in self._ranks:
-            return self._ranks[key]
-        rank = self._rank_of(record)
-        if rank is not None and rank >= MAX_RANKS:
-            rank = None
-        if rank is not None:
-            self._seen.add(rank)
-        if len(self._ranks) < MAX_PROCESSES:
-            self._ranks[key] = rank
-        return rank
-
-    @property
-    def has_processes(self) -> bool:
-        """Whether the engine has workers in processes of their own, by its settings."""
-        return self._sizes.get("TP", 1) * self._sizes.get("PP", 1) > 1
-
-    @property
-    def are_shown(self) -> bool:
-        """Whether lines show how many ranks there are, and not only who printed any."""
-        return bool(self._world_size or self._sizes or self._is_in_engine)
-
-    def count(self, *, is_one_process_each: bool = True) -> int | None:
-        """How many ranks there are: as stated, or as many as were seen.
-
-        On TPU and Neuron one process drives all devices of a host, whatever the groups
-        are: the world that its processes state is then smaller than the groups.
-
-        None when there is no sign of more than one, 0 when there are several and the log
-        states nowhere how many: only the first ranks of groups print lines, or only one
-        that failed.
-        """
-        stated = set(self._by_pid.values())
-        stated |= self._seen - set(self._unnumbered.values())
-        workers = len(self._unnumbered) + self._has_driver if self._unnumbered else 0
-        if any(name == _UNNUMBERED[0] for name, _ in self._processes):
-            workers = max(workers, 2)  # they exist beside a rank 0 only
-        product = self._sizes.get("TP", 1) * self._sizes.get("PP", 1)
-        if is_one_process_each and not 0 < self._world_size < product:
-            workers = max(workers, product)
-        seen = max(max(stated, default=-1) + 1, workers, self._world_size)
-        if not (self._world_size or self._sizes or _is_count(stated)):
-            return 0
-        is_open = len(self._unnumbered) == 1 or (
-            self._unnumbered and self._hides_workers
-        )
-        is_one_of_several = bool(is_open) and not (stated or self._sizes)
-        if self._world_size or (seen > 1 and not is_one_of_several):
-            return seen
-        workers_seen = [name for name, _ in self._processes if name.startswith(WORKERS)]
-        is_first = any(_PARTS.search(name) for name in workers_seen)
-        return 0 if is_one_of_several or is_first or self._has_engines else None
-
-    def _rank_of(self, record: Record) -> int | None:
-        if record.rank is not None:
-            return record.rank
-        if record.pid is not None and record.pid in self._by_pid:
-            return self._by_pid[record.pid]
-        name = record.process
-        if name is None:
-            return None
-        if name.startswith("EngineCore_"):
-            return self._of_core(name)
-        if not name.startswith(WORKERS):
-            return None
-        if not self._has_workers:
-            self._has_workers = True
-            self._ranks.clear()
-        number = _NUMBER.match(name)
-        if number is not None:
-            return int(number[1])
-        parts = {part: int(value) for part, value in _PARTS.findall(name)}
-        if parts:
-            return self._numbered(name, parts)
-        if name.startswith(_UNNUMBERED):
-            return self._next_unnumbered(record.pid)
-        return None
-
-    def _of_core(self, name: str) -> int | None:
-        """An engine of several that has only one worker, or runs it itself."""
-        number = _core_number(name)
-        if not number or (self._has_workers and not self._has_engines):
-            return None
-        if self.has_processes:
-            return None
-        others = any(_core_number(other).strip("0") for other, _ in self._processes)
-        return int(number) if others or number != "0" else None
-
-    def _numbered(self, name: str, parts: dict[str, int]) -> int:
-        data, pipeline, tensor = (parts.get(part, 0) for part in ("DP", "PP", "TP"))
-        if "EP" in parts and "PP" not in parts:
-            # The experts' group spans data and tensor parallel ranks in their order.
-            return parts["EP"]
-        if data == 0 and pipeline == 0:
-            return tensor
-        sizes = self._sizes
-        if "TP" in sizes:
-            return (data * sizes.get("PP", 1) + pipeline) * sizes["TP"] + tensor
-        # The sizes of the groups are unknown: order of appearance above the plain ones.
-        known = self._by_name.get(name)
-        if known is None:
-            known = max(self._seen, default=-1) + 1
-            if len(self._by_name) < MAX_RANKS:
-                self._by_name[name] = known
-        return known
-
-    def _next_unnumbered(self, pid: int | None) -> int | None:
-        """V0: rank 0 has no prefix, the others differ by their pid. With as many workers
-        as ranks it has one (vLLM `ray_distributed_executor.py`, `use_ray_spmd_worker`)."""
-        if pid is None:
-            return None
-        if pid not in self._unnumbered:
-            if len(self._unnumbered) >= MAX_RANKS:
-                return None
-            used = {*self._unnumbered.values(), *self._by_pid.values()}
-            product = self._sizes.get("TP", 1) * self._sizes.get("PP", 1)
-            size = max(self._world_size, product)
-            first = range(size > 1 and not self._has_driver)
-            order = chain(range(1, size), first, count(size))
-            free = (rank for rank in order if rank not in used)
-            self._unnumbered[pid] = next(free)
-        return self._unnumbered[pid]

@@ -169,6 +169,8 @@ class _Cause:
     is_bare: bool
     is_of_start: bool
     behind_heading: bool
+    module: str | None = None
+    """The innermost file of the engine or a package in its traceback."""
 
     @property
     def is_of_server(self) -> bool:
@@ -225,6 +227,7 @@ class Failures:
         phase: str | None,
         *,
         is_of_start: bool = False,
+        module: str | None = None,
     ) -> None:
         """Keep a line; which of them is the cause shows at the end."""
         is_wrapper = _WRAPPER.search(made.message) is not None
@@ -251,6 +254,7 @@ class Failures:
             is_bare=made.is_bare,
             is_of_start=is_of_start,
             behind_heading=self._is_announced or self._heading is not None,
+            module=module,
         )  # fmt: skip
         if made.message.startswith(_OF_A_WORKER):
             self._is_announced = True
@@ -362,6 +366,8 @@ class Failures:
             "message": mask_text(message)[:2000],
             **figures_of(cause.message),
         }
+        if cause.module is not None and cause.kind == "error":
+            fields["module"] = cause.module
         if self.artifact is not None and cause.kind == "error":
             fields["artifact"] = self.artifact
         if (self.is_ready or self.was_at_work) and not self._failed_to_start():

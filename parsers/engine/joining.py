@@ -17,12 +17,20 @@ _NCCL_LAST = "Last error:"
 """Before the reason, in a line of its own (torch `c10d/NCCLUtils.hpp`)."""
 _REFUSED = "validation error"
 """In the first line of what pydantic refuses, before the field and the reason."""
+_RAISED = "Error: "
+"""In the first line of an error, before the orders to the user below it."""
+_ORDER = (
+    r"\s{0,8}(?:[-*] )?(?:[Pp]lease|You (?:can|may|must|should|need)|Try|Set|Use|Install|Upgrade|"
+    r"Make sure|Consider|Either|If you|Hint|Pass|To (?:fix|resolve|use|avoid|disable|enable|run)|"
+    r"pip install)\b.{1,600}"
+)
 _DETAILS = {
     _REASONS: re.compile(r"\s{0,8}\w{1,100}Kernel\w{0,40}:? \S.{0,2000}"),
     _NCCL: re.compile(rf"nccl\w{{1,40}}: .{{1,500}}|{_NCCL_LAST}\s*"),
     _REFUSED: re.compile(
         r"[A-Za-z_][\w.]{0,80}|  (?!Value error, |Assertion failed, )\S.{0,600}"
     ),
+    _RAISED: re.compile(rf"{_ORDER}|\s{{0,8}}"),
 }
 """Text in the first line of an error to the lines below that are part of it."""
 _LIST_PIECE = re.compile(r"[\s\d(),.\[\]-]{1,100000}")
@@ -51,6 +59,7 @@ class Joiner:
             and _REASONS not in record.message
             and _NCCL not in record.message
             and _REFUSED not in record.message
+            and _RAISED not in record.message
             and (record.stamp is not None or record.message.strip() != "{")
         )
 
@@ -68,9 +77,9 @@ class Joiner:
         if held is not None:
             if _continues(held, record) and len(held.message) < LIMIT:
                 if _kind_of(held) is not None:
-                    head = held.message.rstrip()
+                    text, head = record.message.strip(), held.message.rstrip()
                     mark = "" if head.endswith((":", ".")) else ";"
-                    held.message = f"{head}{mark} {record.message.strip()}"
+                    held.message = f"{head}{mark} {text}" if text else held.message
                 else:
                     held.message += record.message
                 held.partial = record.partial
@@ -85,6 +94,14 @@ class Joiner:
         else:
             out.append((record, line))
         return out
+
+    def take_error(self) -> list[tuple[Record, int]]:
+        """The error whose further lines may follow, if one waits for them."""
+        held = self._held
+        if held is None or _kind_of(held) is None:
+            return []
+        self._held = None
+        return [(held, self._line)]
 
     def close(self) -> list[tuple[Record, int]]:
         """The record that still waits for its continuation."""

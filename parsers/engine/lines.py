@@ -231,6 +231,11 @@ class LineParser:
             like = _Counted(lines, rule.name, self._source, self._now, run)
             self._counted[lines.head] = like
 
+    def settle(self) -> None:
+        """Read an error without the lines that may follow: where a log grows, none may."""
+        for record, line in self._joiner.take_error():
+            self._dispatch_record(record, line)
+
     def close(self) -> None:
         """Read nothing more: finish what is pending."""
         for name in list(self._sources):
@@ -386,7 +391,9 @@ class LineParser:
         run = self._open
         is_beside = run is not None and run.is_left_behind and record.process is None
         is_fenced = self._now.is_fenced
-        if run is None or is_beside or is_fenced or run.tracker.failures.is_over:
+        is_next = run is not None and run.is_restarted(record)
+        is_left = is_beside or is_fenced or is_next
+        if run is None or is_left or run.tracker.failures.is_over:
             # The last lines of a process that was stopped begin no later start.
             is_last = run is not None and record.pid in run.pids
             if not is_last and record.level not in ("ERROR", "CRITICAL"):

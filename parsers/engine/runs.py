@@ -9,21 +9,22 @@ from typing import Any
 from msgspec import structs
 
 from parsers.base import LineRule, Made
+from parsers.dialects.reference import ENGINE as REFERENCE
 from parsers.engine.dispatch import Matched
 from parsers.engine.envelope import OF_VLLM, Record
 from parsers.engine.evidence import (
     CONFIG_STATED,
     ENGINE_CONFIG,
     IMPORTING,
+    PARTED,
     PLATFORM,
-    WORKERS,
     Evidence,
     Imports,
-    RankTable,
     imports_unnamed,
 )
 from parsers.engine.failures import Traceback
 from parsers.engine.joining import Joiner
+from parsers.engine.ranks import WORKERS, RankTable, is_grouped
 from parsers.engine.signals import (
     ConfigLine,
     FailureLine,
@@ -99,6 +100,11 @@ front-end.` is none: it is the first line of an engine's process."""
 _COORDINATOR = "Started DP Coordinator process"
 """It is started, and waited for, right before the data parallel engines (vLLM
 `v1/engine/utils.py launch_core_engines`)."""
+_OVERRIDES = "env_override.py"
+"""A process that inherits what its parent set for NCCL imports vLLM (until v0.10)."""
+_CORE = "Initializing a V1 LLM engine"
+_STOPPING = "[shutdown] "
+"""The server stops the engine's process that it waited for (vLLM `v1/utils.py shutdown`)."""
 STARTUP_LINES = 50_000
 """After so many lines without a ready server only candidate lines are read."""
 NEAR_LINES = 5
@@ -134,6 +140,8 @@ class OpenRun:
     """What the engine keeps of the run that is being read, and what shows that a line
     is of another one."""
 
+    _is_parted = False
+    """One process makes several engines."""
     has_several = False
     """The server has other processes that may still import vLLM."""
     goes_on_beside = False
@@ -252,7 +260,7 @@ class OpenRun:
     def is_left(self, matched: Matched) -> bool:
         """Whether a record belongs to another, later start-up."""
         rule, made, record = matched.rule, matched.made, matched.record
-        if rule.name == CONFIG_STATED:
+        if rule.name == CONFIG_STATED or self._is_part(matched):
             return self.is_restarted(record)
         time, last = matched.time, self.last_time
         later = 0.0 if time is None or last is None else time - last
@@ -315,7 +323,7 @@ class OpenRun:
         """
         name, front = record.process, self._front
         if rule.name == PLATFORM:
-            if front is not None and front[0] is None:
+            if front is not None and front[0] is None and not self.has_engine:
                 self._front = (_UNNAMED, *front[1:])
             return
         is_front = record.actor is None and (name is None or name.startswith(_FRONT))
@@ -325,6 +333,9 @@ class OpenRun:
     def note_opening(self, matched: Matched) -> None:
         """Keep of a line what shows that another one is of another start-up."""
         rule, record = matched.rule, matched.record
+        self._is_parted |= rule.name == PARTED
+        if self._is_part(matched):
+            self.ranks.add_part(record)
         if rule.starts == ENGINE_CONFIG:
             self._version = _version(matched.made)
         if rule.starts:
@@ -357,6 +368,11 @@ class OpenRun:
         if began is not None:
             yield stamped(PhaseMarked(name="import", edge="start"), begun)
 
+    def _is_part(self, matched: Matched) -> bool:
+        """Whether a line begins the next engine of several in one process, which makes one
+        for prompts and one for decoding (tpu-inference `core_tpu.py DisaggEngineCore`)."""
+        return self._is_parted and matched.rule.starts == ENGINE_CONFIG
+
     def _is_copy(self, matched: Matched) -> bool:
         """Whether a line that opened this start-up is there once more, of the same process
         at the same time: the log was written twice, line by line."""
@@ -367,11 +383,14 @@ class OpenRun:
 
     def _repeats_opening(self, rule: LineRule, record: Record) -> bool:
         has_engine = any(name.startswith("EngineCore") for name in self._only_pids)
+        is_server = rule.starts < ENGINE_CONFIG
+        if self.is_excerpt and (self.has_cache or (self.has_measured and is_server)):
+            return True  # what opens a start-up stands above what it measures
         return (
             (rule.starts, record.process) in self._openings
             or any(rule.starts < place for place, _ in self._openings)
             or self.is_ready
-            or (rule.starts < ENGINE_CONFIG and has_engine)
+            or (is_server and has_engine)
         )
 
     def _is_another_engine(self, later: float, made: Iterable[Made]) -> bool:
@@ -444,12 +463,27 @@ class OpenRun:
         CoreEngineProcManager`: it is spawned and imports vLLM anew)."""
         process = record.process
         configured_by, last, number = front
-        is_launch = last is not None and record.message.startswith(_COORDINATOR)
+        is_launch = last is not None and (
+            record.message.startswith(_COORDINATOR)
+            or (record.file or "").startswith(_OVERRIDES)
+            or self._is_of_core(record)
+        )
+        if process == configured_by and record.message.startswith(_STOPPING):
+            # No line of the engine's process is there.
+            self._front = None
+            return (PhaseMarked(name="configure", edge="end", time=last, line=number),)
         if process == configured_by and not is_launch:
             self._front = (process, time, line)
             return ()
         self._front = None
         return (PhaseMarked(name="start_engine", edge="start", time=last, line=number),)
+
+    def _is_of_core(self, record: Record) -> bool:
+        """Whether a line without a process, as where prefixes were taken off, is of the
+        engine of a server: that of V1 is in a process of its own (`v1/engine/core_client.py
+        make_async_mp_client`)."""
+        is_core = record.message.startswith(_CORE)
+        return is_core and record.process is None and self.tracker.is_server
 
     def _gap_until(self, time: float, line: int, text: str) -> GapSeen | None:
         last = self.last_time
@@ -470,11 +504,12 @@ class OpenRun:
             yield gap
         engine, device = self.evidence.engine(), self.evidence.device()
         ranks = self.ranks.count(is_one_process_each=device not in ("tpu", "neuron"))
-        is_guess = self.is_excerpt and not self.ranks.are_shown
+        is_unstated = not self.ranks.are_shown and engine != REFERENCE
         if (engine, device, ranks) != (None, None, None):
             yield ConfigRecorded(
                 engine=engine, device_kind=device, num_ranks=ranks,
-                device_guessed=self.evidence.is_guess(), ranks_guessed=is_guess,
+                device_guessed=self.evidence.is_guess(),
+                ranks_guessed=is_unstated and (self.is_excerpt or ranks is None),
             )  # fmt: skip
         if (contradiction := self.evidence.contradiction()) is not None:
             yield Note(topic="contradiction", text=contradiction)
@@ -599,12 +634,16 @@ class Source:
     def _engine_of(self, record: Record, current: OpenRun) -> OpenRun | None:
         """The earlier start that alone has workers, of several that go on together; a
         worker's first line shows neither its engine nor its model."""
-        if not (record.process or "").startswith(WORKERS):
+        name = record.process or ""
+        if not name.startswith(WORKERS):
             return None
+        # It has the name of its groups before its server is ready, and may be silent then.
+        is_new = not is_grouped(name)
         starts = [*self.beside, current]
         found = [
             run for run in starts
             if run.ranks.has_processes and not run.tracker.failures.is_over
+            and not (run.is_ready and is_new)
         ]  # fmt: skip
         return found[0] if len(found) == 1 and found[0] is not current else None
 

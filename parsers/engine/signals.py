@@ -225,6 +225,13 @@ class ArtifactFrame(Signal, frozen=True, gc=False):
     path: str
 
 
+class PackageFrame(Signal, frozen=True, gc=False):
+    """A frame of a traceback in the engine or in a package, by its file below the folder of
+    the packages."""
+
+    path: str
+
+
 class StatisticsLine(Signal, frozen=True, gc=False):
     """How busy an engine was at one moment, as it prints every ten seconds or so."""
 
@@ -318,6 +325,7 @@ _FOREIGN = (
     | ErrorIgnored
     | ShutdownLine
     | FrameSeen
+    | PackageFrame
     | AssertionSeen
     | RequestLine
     | ResponseLine

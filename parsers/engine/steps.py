@@ -168,6 +168,8 @@ class RankState:
     """Shapes of the graph that is being compiled that were named so far."""
     frame: str | None = None
     """What the innermost function of a traceback did, as far as it shows."""
+    module: str | None = None
+    """The last file of the engine or a package in the traceback above."""
     asserted: tuple[int, str] = (0, "")
     """Number and text of the last line of source with an assertion."""
     ignored_line: int | None = None
@@ -293,6 +295,8 @@ def follow_stage(state: RankState, event: Event) -> None:
             state.stage = None
         case MemoryMeasured(stage="weights") | MemoryBudgetSet() | GraphsCaptured():
             state.stage = None
+        case CompileFinished(what="dynamo"):
+            state.stage = "compile"
         case CompileFinished(what="total") | WarmupFinished():
             state.stage = None
         case EngineInitialized() | ServerReady():

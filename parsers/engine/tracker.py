@@ -39,6 +39,7 @@ from parsers.engine.signals import (
     ModelNamed,
     OmittedBucket,
     Origin,
+    PackageFrame,
     PaddingListed,
     PaddingsBegun,
     PrecompileFinished,
@@ -238,6 +239,10 @@ class RunTracker:
         that is over where the memory for the KV cache is known, or the cache itself."""
         everyone = list(self._ranks.values())
         match event:
+            case MemoryBudgetSet(suggested_kv_cache_bytes=int()):
+                # The balance at the end of the warm-up (vLLM `v1/worker/gpu_worker.py
+                # compile_or_warm_up_model`), which captures what is used.
+                return self._captured(state)
             case MemoryBudgetSet() if event.kv_cache_bytes:
                 profiled = profiled_graphs(state)
             case KVCacheAllocated() if event.rank is None:
@@ -320,6 +325,8 @@ class RunTracker:
                 return _cache_factor(state, made, origin)
             case ArtifactFrame():
                 self.failures.artifact = self.failures.artifact or made.path
+            case PackageFrame():
+                state.module = made.path
             case OmittedBucket():
                 state.omitted.append(made)
             case ValidationMarked():
@@ -349,8 +356,10 @@ class RunTracker:
                 if state.frame and (state.frame, phase) not in _INSIDE:
                     phase = state.frame
                 is_of_start = state.frame not in (None, AT_WORK)
-                state.frame = None
-                self.failures.take(made, origin, phase, is_of_start=is_of_start)
+                self.failures.take(
+                    made, origin, phase, is_of_start=is_of_start, module=state.module
+                )
+                state.frame = state.module = None
                 return end_step(at, origin, is_finished=False)
             case ModelNamed():
                 if not self._has_model:

@@ -1,4 +1,4 @@
-"""Copies of a log: lines that a terminal cut at its width, text with a margin.
+"""Copies of a log: lines that were cut at the width of a terminal, text with a margin.
 
 A terminal of N columns shows a longer line in several rows, and a copy of the screen has
 the rows: none is longer than N, and one of exactly N goes on in the next. Where a page that
@@ -17,7 +17,11 @@ WIDTHS = range(60, 251)
 """Columns of terminals; a start of vLLM that is not cut has longer lines."""
 MIN_FULL = 3
 """Rows of exactly that width, so that it is no chance."""
+MIN_CUT = 4
+"""Lines of exactly one length that differ in more than numbers, and none is longer."""
 LOOKED_AT = 4000
+_DIGITS = re.compile(r"\d+")
+_LAST_WORD = re.compile(r"\S{1,250}\r?$")
 _BEGINS = re.compile(
     r"\s*$|(?:DEBUG|INFO|WARNING|ERROR|CRITICAL)(?:\s|:)|\([A-Za-z_][\w.:-]{0,60} .{0,20}pid=|"
     r"\[?\d{4}-\d\d-\d\d|Traceback \(|\s{1,4}File \"|\s{4}\S|\[(?:rank|default)\d|"
@@ -57,6 +61,14 @@ def with_colours(row: str) -> int:
     return length
 
 
+def of_lines(blocks: Iterable[bytes], text: str) -> Iterable[bytes]:
+    """The blocks of a log with its lines as far as they are there; `text` is its beginning."""
+    if (width := width_of(text)) is not None:
+        return unwrapped(blocks, width)
+    length = cut_at(text)
+    return blocks if length is None else without_cut_words(blocks, length)
+
+
 def width_of(text: str) -> Width | None:
     """The width that the lines of a text were cut at; None where they were not."""
     if "\r" in text.replace("\r\n", "\n"):
@@ -78,6 +90,30 @@ def _count_cut(lines: Sequence[str], width: Width) -> int:
     records = sum(_RECORD.match(lines[index]) is not None for index in cut)
     is_sure = len(cut) >= MIN_FULL and records >= 2 and len(cut) * 3 >= len(full) * 2
     return len(cut) if is_sure else 0
+
+
+def cut_at(text: str) -> int | None:
+    """Behind how many characters the rest of each line is missing, as `cut -c` and windows
+    that do not wrap leave a log; None where lines are whole."""
+    lines = [line.rstrip("\r") for line in text.split("\n", LOOKED_AT)[:LOOKED_AT]]
+    longest = max(map(len, lines))
+    if longest not in WIDTHS:
+        return None
+    shapes = {
+        _DIGITS.sub("0", line)
+        for line in lines
+        if len(line) == longest and _RECORD.search(line) is not None
+    }
+    return longest if len(shapes) >= MIN_CUT else None
+
+
+def without_cut_words(blocks: Iterable[bytes], length: int) -> Iterator[bytes]:
+    """The blocks without the last word of each line that was cut: a part of a number is
+    another number."""
+    for block in blocks:
+        lines = block.decode("utf-8", "replace").split("\n")
+        whole = [_LAST_WORD.sub("", x) if len(x) >= length else x for x in lines]
+        yield "\n".join(whole).encode()
 
 
 def unwrapped(blocks: Iterable[bytes], width: Width) -> Iterator[bytes]:

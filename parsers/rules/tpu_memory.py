@@ -6,6 +6,7 @@ Source: tpu-inference `worker/tpu_worker.py`, `runner/tpu_runner.py`,
 
 from __future__ import annotations
 
+import math
 import re
 
 from parsers.base import NO_LEVEL, LineRule, Made, Sample
@@ -19,7 +20,12 @@ from warmup_insights.model.events import (
 from warmup_insights.units import gib
 
 _NUM = r"[\d.]{1,16}"
-_HBM = rf"(?P<hbm>\((?P<used>{_NUM}), (?P<total>{_NUM})\)(?:, \({_NUM}, {_NUM}\)){{0,255}})"
+_HBM = (
+    rf"(?P<hbm>\((?P<used>{_NUM}), (?P<total>{_NUM})\)(?:, \({_NUM}, {_NUM}\)){{0,20000}})"
+    r"(?P<end>\])?"
+)
+"""Of each device that the process drives, in pods all of them; without its end the line
+was cut."""
 
 
 def _used(match: re.Match[str]) -> tuple[int, ...]:
@@ -28,18 +34,16 @@ def _used(match: re.Match[str]) -> tuple[int, ...]:
 
 
 def _worker_made(match: re.Match[str]) -> list[Made]:
-    return [
-        PhaseMarked(name="load_model", edge="start"),
-        DevicesSeen(_used(match)),
-    ]
+    begun = PhaseMarked(name="load_model", edge="start")
+    return [begun] if match["end"] is None else [begun, DevicesSeen(_used(match))]
 
 
 def _model_made(match: re.Match[str]) -> list[Made]:
     """Of the engine, nothing but the weights is there yet (`tpu_runner.py load_model`)."""
-    return [
-        PhaseMarked(name="load_model", edge="end"),
-        HbmLoaded(_used(match), gib(match["total"])),
-    ]
+    ended = PhaseMarked(name="load_model", edge="end")
+    if match["end"] is None:
+        return [ended]
+    return [ended, HbmLoaded(_used(match), gib(match["total"]))]
 
 
 def _blocks(match: re.Match[str]) -> Made:
@@ -47,6 +51,18 @@ def _blocks(match: re.Match[str]) -> Made:
     for each request (`_maybe_set_compact_mamba_num_blocks_override`)."""
     each = map(int, re.findall(r"(?<![a-z\d])\d{1,12}", match["blocks"]))
     return KVCacheAllocated(num_blocks=max(each))
+
+
+_SHARDS = ("data", "attn_dp", "attn_dp_expert")
+"""Axes of a mesh over which requests are divided (`layers/common/sharding.py`, `BATCH`)."""
+
+
+def _mesh(match: re.Match[str]) -> list[Made]:
+    """Into how many shards an engine divides its requests: each has its own KV blocks."""
+    sizes = dict(re.findall(r"'(\w{1,20})': (\d{1,5})", match["axes"]))
+    shards = math.prod(int(sizes.get(axis, 1)) for axis in _SHARDS)
+    known = ConfigRecorded(settings={"total_dp_size": shards})
+    return [known] if shards > 1 else []
 
 
 def _weights_file(match: re.Match[str]) -> list[Made]:
@@ -96,12 +112,31 @@ MEMORY_RULES: tuple[LineRule, ...] = (
         ),
     ),
     LineRule(
+        "tpu_mesh",
+        "Init mesh | ",
+        r"Init mesh \| mesh=Mesh\((?P<axes>'\w{1,20}': \d{1,5}(?:, '\w{1,20}': \d{1,5}){0,9})",
+        build=_mesh,
+        device="tpu",
+        engine="tpu-inference",
+        samples=(
+            Sample(
+                "INFO 10-21 20:56:14 [tpu_runner.py:885] Init mesh | mesh=Mesh('data': 2, "
+                "'attn_dp': 3, 'model': 4, axis_types=(Auto, Auto, Auto))",
+                {"settings": {"total_dp_size": 6}},
+            ),
+            Sample(
+                "INFO 10-21 20:56:14 [tpu_runner.py:885] Init mesh | mesh=Mesh('data': 1, "
+                "'model': 8, axis_types=(Auto, Auto))",
+            ),
+        ),
+    ),
+    LineRule(
         "tpu_memory",
         "Memory statistics | ",
         rf"Memory statistics \| total_hbm_limit_gb=(?P<total_gib>{_NUM})GiB \| "
         rf"(?:total_hbm_limit_cap_gb=(?P<usable_gib>{_NUM})GiB \| )?"
         rf"total_hbm_used_gb=(?P<used_gib>{_NUM})GiB \| "
-        rf"total_hbm_avail_gb=(?P<available_gib>{_NUM})GiB",
+        rf"total_hbm_avail_gb=(?P<available_gib>-?{_NUM})GiB",
         # Sums over the devices of the mesh (`tpu_worker.py determine_available_memory`).
         HbmSums,
         device="tpu",

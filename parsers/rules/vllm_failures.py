@@ -18,6 +18,7 @@ from parsers.engine.signals import (
     ErrorIgnored,
     FailureLine,
     FrameSeen,
+    PackageFrame,
 )
 from warmup_insights.model.events import SERVER_START
 from warmup_insights.model.failure_text import refusal
@@ -71,12 +72,17 @@ _OF_ENGINES = r"[\w.]{1,80}(?:DeadError|OutOfMemoryError): "
 _ON_TPU = re.compile(r'/(?:tpu_inference/[^"]{1,150}|tpu_\w{1,40})\.py", ')
 """Modules of a TPU, which captures no graphs: `capture_model` compiles there (tpu-inference
 `runner/compilation_manager.py`, vLLM `v1/worker/tpu_model_runner.py`)."""
+_UNPROFILED = "/tpu_inference/worker/"
+"""Of workers that divide the memory for the KV cache without a profiling run."""
 
 
 def _frame(match: re.Match[str]) -> Made:
     phase = _FRAMES[match["name"]]
-    is_compiled = phase == "graph_capture" and _ON_TPU.search(match[0]) is not None
-    return FrameSeen("compile" if is_compiled else phase)
+    if phase == "graph_capture" and _ON_TPU.search(match[0]):
+        phase = "compile"
+    elif phase == "profile_run" and _UNPROFILED in match[0]:
+        phase = "kv_cache"
+    return FrameSeen(phase)
 
 
 def _failure(
@@ -118,13 +124,13 @@ def _refused(match: re.Match[str]) -> Made:
 _ERROR = (
     r"(?:[\w.]{1,80}(?:Error|Exception|Exit)|Exception|[\w.]{1,80}NVMLError_\w{1,40}|[\w.]{1,80}\.(?:exc|exceptions|errors)\.\w{1,60}|"
     r"(?:[\w.]{1,80}\.)?(?:ReadTimeout|ConnectTimeout|TimeoutExpired|RemoteDisconnected|"
-    r"IncompleteRead|BrokenProcessPool)|ray\.exceptions\.RayTaskError\(\w{1,60}\))"
+    r"IncompleteRead|BrokenProcessPool|OutOfResources|Timeout|OfflineModeIsEnabled)|ray\.exceptions\.RayTaskError\(\w{1,60}\))"
 )
 """Names of exceptions; some libraries end theirs in another word: requests, httpx, http,
 subprocess, concurrent.futures, triton, torch._dynamo and ray."""
 _NAMES = (
     "Error: ", "Exception: ", "Timeout: ", "Expired: ", "Disconnected: ", "IncompleteRead: ",
-    "BrokenProcessPool: ", "NVMLError_", ".exceptions.", ".errors.", ".exc.", "RayTaskError(",
+    "BrokenProcessPool: ", "OutOfResources: ", "OfflineModeIsEnabled: ", "NVMLError_", ".exceptions.", ".errors.", ".exc.", "RayTaskError(",
 )  # fmt: skip
 _WITHOUT_TEXT = ("AssertionError", "NotImplementedError", "MemoryError", "EOFError")
 """Errors that are raised without a text."""
@@ -382,6 +388,29 @@ FAILURE_RULES: tuple[LineRule, ...] = (
         startup_only=True,
     ),
     LineRule(
+        "failure_package",
+        '.py", line ',
+        # The functions of `failure_frame`, and what `compile_artifact_frame` and
+        # `failure_import` read, have rules of their own.
+        r'\s{0,20}File "[^"]{1,200}(?:-packages/|/modules/(?=transformers_modules/))(?!torch/(?!_inductor/(?!standalone_)|'
+        r"_dynamo/(?!aot_))|uvicorn/|uvloop/|starlette/|fastapi/|vllm/compilation/caching)"
+        r'(?P<path>\w[\w./]{1,200})", line \d{1,7}, in '
+        rf"(?!(?:{'|'.join(_FRAMES)}|<module>)\s*$)\S",
+        PackageFrame,
+        samples=(
+            Sample(
+                '  File "/x/site-packages/vllm/lora/ops/shrink.py", line 215, in _shrink',
+                {"path": "vllm/lora/ops/shrink.py"},
+            ),
+            Sample(
+                "ERROR 07-16 19:47:26 [core.py:866]   File "
+                '"/x/dist-packages/flashinfer/jit/core.py", line 98, in load',
+                {"path": "flashinfer/jit/core.py"},
+            ),
+        ),
+        startup_only=True,
+    ),
+    LineRule(
         "failure_frame_server",
         "/uvicorn/",
         # vLLM gives its server to uvicorn, which reads certificates then (`config.py load`).
@@ -598,10 +627,13 @@ FAILURE_RULES: tuple[LineRule, ...] = (
             ": fatal error: ",
             "nvcc fatal",
             "ptxas fatal",
+            "CUDA compiler and CUDA toolkit headers are incompatible",
             "/bin/sh: ",
         ),
         # The linker, the compilers of C and CUDA, the shell that starts them.
         r"(?:\S{1,300}: )?(?:cannot find -l|fatal error: |nvcc fatal|ptxas fatal).{1,300}|"
+        r"(?:\S{1,300}: )?error: (?:#error directive: )?\"CUDA compiler and CUDA toolkit headers "
+        r"are incompatible.{0,100}|"
         r"/bin/sh: (?:line )?\d{1,5}: \S{1,200}: (?:command )?not found\s{0,4}$",
         build=lambda match: FailureLine(match[0], is_bare=True, is_detail=True),
         levels=(NO_LEVEL, "ERROR"),

@@ -439,6 +439,16 @@ def test_prefetching_needs_the_host_memory_and_the_version():
     assert finding(100, "0.14.1").changes == {}
 
 
+def test_a_pass_that_its_bar_and_its_line_time_apart_is_one():
+    """The loading that the one states began in between."""
+    parts = (("load_weights", 0.5), ("load_model", 0.2), ("load_weights", 60.0))
+    finding = found(phased(*parts, extra=(checkpoint(14, 10),)), "weights_read")
+    assert "passes" not in finding.title
+    two = (("load_weights", 20.0), ("load_model", 0.2), ("load_weights", 60.0))
+    finding = found(phased(*two, extra=(checkpoint(14, 10),)), "weights_read")
+    assert "in 2 passes" in finding.title
+
+
 def test_reading_is_judged_by_the_best_start_of_the_same_model():
     slow = phased(("load_weights", 60.0), extra=(checkpoint(14, 10),))
     quick = summary_of(phased(("load_weights", 20.0)), "bbb")

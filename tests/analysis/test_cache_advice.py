@@ -174,3 +174,33 @@ def test_a_directory_that_is_kept_needs_no_volume_when_settings_changed():
     finding = missed(new, [with_length(loaded, 4096)])
     assert finding.suggestion.startswith("nothing: what was compiled is in /data/cache")
     assert finding.severity == "low"
+
+
+PRECOMPILED = "(EngineCore pid=7) INFO 08-08 21:00:{:02d} [{}] {}\n"
+
+
+def test_shapes_that_several_threads_compile_take_the_time_that_passes():
+    """tpu-inference, `NUM_PRECOMPILE_WORKERS`: each line states a time of its own."""
+    manager = "compilation_manager.py:175"
+    done = "Compilation of backbone --> {{'num_tokens': {}}} finished in 39.50 [secs]."
+    lines = [
+        (1, "core.py:94", "Initializing a V1 LLM engine (v0.27.1) with config: model='a/b'"),
+        (2, manager, "Precompile all the subgraphs with possible input shapes."),
+        *((42, manager, done.format(size)) for size in (16, 32, 64, 128)),
+        (43, "core.py:340", "init engine (profile, create kv cache, warmup model) took "
+                            "43.00 s (compilation: 41.00 s)"),
+    ]  # fmt: skip
+    server = "(APIServer pid=3) INFO 08-08 21:00:{:02d} [a.py:1] {}\n"
+    text = "INFO 08-08 21:00:00 [__init__.py:1] Automatically detected platform tpu.\n"
+    text += server.format(1, "vLLM API server version 0.27.1")
+    text += "".join(PRECOMPILED.format(*line) for line in lines)
+    text += server.format(44, "Starting vLLM server on http://0.0.0.0:8000")
+    text += "(APIServer pid=3) INFO:     Application startup complete.\n"
+    made = folded(read(text)[0][0])
+    (finding,) = (
+        found
+        for found in advise(RunFacts(made.summary, made.rows, ()))
+        if found.rule == "xla_cache"
+    )
+    assert finding.numbers["compile_s"] == 41.0
+    assert "4 shapes are listed, several at a time, 39.5 s the longest" in finding.title

@@ -140,7 +140,25 @@ def test_differences_within_the_rounding_of_a_log_are_none():
     assert verdicts(result, "warmup_s") == ["same"]
     exact = compare([changed(run, source={"kind": "recorder"}) for run in runs])
     assert verdicts(exact, "prompt_graph_used_bytes") == ["worse"]
-    assert verdicts(exact, "warmup_s") == ["worse"]
+    assert verdicts(exact, "warmup_s") == ["noise"]
+
+
+@pytest.mark.parametrize(
+    ("seconds", "wanted"),
+    [(100.0, "same"), (93.0, "noise"), (108.0, "noise"), (85.0, "better"), (120.0, "worse")],
+)  # fmt: skip
+def test_a_time_within_a_tenth_is_not_judged_between_starts_that_were_measured(
+    seconds, wanted
+):
+    pair = [
+        summary_of(start_up(seconds=value), name)
+        for value, name in ((100.0, "aaa"), (seconds, "bbb"))
+    ]
+    result = compare(pair)
+    assert verdicts(result, "warmup_s") == [wanted]
+    simulated = [changed(run, device={"kind": "simulated"}) for run in pair]
+    exact = {"same": "same"}.get(wanted, "better" if seconds < 100 else "worse")
+    assert verdicts(compare(simulated), "warmup_s") == [exact]
 
 
 def memory(run_id, source_kind="log", **sizes):

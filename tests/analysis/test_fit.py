@@ -25,10 +25,10 @@ from warmup_insights.analysis.fit.traffic import (
     traffic_from_requests,
 )
 from warmup_insights.bucketing.base import Bucket
-from warmup_insights.bucketing.environment import settings_from_mapping
 from warmup_insights.bucketing.file import parse_bucket_lines
 from warmup_insights.bucketing.generate import generate
 from warmup_insights.bucketing.lookup import BucketTable
+from warmup_insights.bucketing.settings import settings_from_mapping
 from warmup_insights.errors import InputError, SettingError
 from warmup_insights.export.buckets import bucket_file_text, fit_table
 

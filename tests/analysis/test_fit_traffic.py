@@ -19,7 +19,7 @@ from warmup_insights.analysis.fit.traffic import (
     traffic_from_requests,
     traffic_of_run,
 )
-from warmup_insights.bucketing.environment import settings_from_mapping
+from warmup_insights.bucketing.settings import settings_from_mapping
 from warmup_insights.errors import InputError
 from warmup_insights.model.events import BucketMiss, BucketUsed
 

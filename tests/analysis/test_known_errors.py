@@ -9,7 +9,7 @@ from tests.analysis.room_cases import ended
 from warmup_insights.analysis.advice import advise
 from warmup_insights.analysis.advice.cause import KNOWN, known_error
 from warmup_insights.analysis.advice.rules_failure import KNOWN as RULES
-from warmup_insights.model.events import ConfigRecorded
+from warmup_insights.model.events import ConfigRecorded, Failure
 from warmup_insights.model.failure_text import kind_of_message
 
 NCCL = "torch.distributed.DistBackendError: NCCL error in: ProcessGroupNCCL.cpp:1970, "
@@ -188,7 +188,54 @@ TEXTS = [
     ("RuntimeError: Could not find nvcc", "missing_tool", "CUDA toolkit", {}),
     ("ModuleNotFoundError: No module named 'decord'", "missing_tool", "install decord", {}),
     ("ImportError: libcudart.so.12: cannot open shared object file", "missing_tool",
-     "libcudart.so.12", {}),
+     "needs CUDA 12", {}),
+    ("ImportError: libcublas.so.13: cannot open shared object file", "missing_tool",
+     "https://wheels.vllm.ai/RELEASE/cu129", {}),
+    ("requests.exceptions.SSLError: (MaxRetryError('[SSL: CERTIFICATE_VERIFY_FAILED] certificate "
+     "verify failed: unable to get local issuer certificate'))", "model_access",
+     "REQUESTS_CA_BUNDLE and SSL_CERT_FILE", {}),
+    ("api_server.py: error: unrecognized arguments: serve a/b", "setting_refused", "--model a/b",
+     {}),
+    ("vllm: error: unrecognized arguments: --top-k 5", "setting_refused",
+     "--override-generation-config with the key top_k", {}),
+    ("RuntimeError: Assertion error (csrc/apis/../jit/kernel_runtime.hpp:51): exit_code == 0",
+     "device_unsupported", "cuobjdump", {}),
+    ("RuntimeError: Assertion error (/b/deepgemm-src/csrc/jit/compiler.hpp:99): a and \"NVCC "
+     "version should be >= 12.9\"", "device_unsupported", "nvcc 12.9 or newer", {}),
+    ("RuntimeError: CUDA driver error (/b/csrc/jit/handle.hpp:91): 209 (CUDA_ERROR_X, x)",
+     "device_unsupported", "VLLM_USE_DEEP_GEMM=0", {"VLLM_USE_DEEP_GEMM": "0"}),
+    ("NotImplementedError: No compiled some_mm: no some_mm kernel for CUDA device capability: 87",
+     "device_unsupported", "made for this device", {}),
+    ("RuntimeError: The NVIDIA driver on your system is too old (found version 12080).",
+     "driver_mismatch", "newer driver", {}),
+    ("ValueError: make sure you have sentencepiece installed.", "model_unsupported",
+     "`pip install sentencepiece`", {}),
+    ("ImportError: /x/site-packages/xformers/_C.so: undefined symbol: _ZN3c105ErrorC2E",
+     "packages_mismatch", "xformers built for the torch", {}),
+    ("ValueError: The checkpoint you are trying to load has model type `a_b` but Transformers does "
+     "not recognize this architecture.", "model_unsupported", "supported models has a_b", {}),
+    ("vllm.third_party.pynvml.NVMLError_NotFound: Not Found", "device_unreachable",
+     "whole UUIDs", {}),
+    ("huggingface_hub.errors.OfflineModeIsEnabled: Cannot reach https://hub/api/a/b: offline mode "
+     "is enabled.", "model_access", "the folder that holds the files as --model", {}),
+    ("vllm serve: error: the following arguments are required: model_tag", "setting_refused",
+     "`vllm serve NAME ...`", {}),
+    ("KeyError: 'layers.7.feed_forward.w3.weight'", "model_unsupported", "--config-format mistral",
+     {"config_format": "mistral", "load_format": "mistral", "tokenizer_mode": "mistral"}),
+    ("ValueError: No valid attention backend found for cuda with Config(a=1). Reasons: "
+     "{ONE_B: [block_size not supported], TWO_B: [compute capability not supported]}.",
+     "device_unsupported", "no --block-size: ONE_B runs then", {}),
+    ("ValueError: No valid attention backend found for cuda with Config(a=1). Reasons: {ONE_B: "
+     "[sparse not supported, compute capability not supported], TWO_B: [sparse not supported]}.",
+     "device_unsupported", "no backend of your own", {}),
+    ("ValueError: Kernel does not support weight_bits = uint4b8 (device_capability = 61)",
+     "device_unsupported", "another build of the model", {}),
+    ("RuntimeError: Ninja build failed. Ninja output: x.h(4): error: #error directive: \"CUDA "
+     "compiler and CUDA toolkit headers are incompatible\"", "build_failed", "nvcc and headers", {}),
+    ("ValueError: num_speculative_tokens must be provided with speculative model unless the draft "
+     "states one", "setting_refused", "a key of --speculative-config", {}),
+    ("ValueError: block_count=3 must be 4 here", "setting_refused", "--block-count 4",
+     {"block_count": "4"}),
     ("InductorError: CalledProcessError: Command '['/usr/bin/gcc']' returned non-zero exit "
      "status 1.", "build_failed", "gcc", {}),
     ("RuntimeError: Graph compile failed. synStatus=synStatus 26 [Generic failure].",
@@ -304,11 +351,11 @@ TEXTS = [
     ("TypeError: type 'array.array' is not subscriptable", "packages_mismatch", "Python 3.12", {}),
     ("ModuleNotFoundError: No module named 'vllm._C'", "packages_mismatch", "as built for", {}),
     ("ModuleNotFoundError: No module named 'vllm.attention.layers'", "packages_mismatch",
-     "released together", {}),
+     "the plugin or program", {}),
     ("AttributeError: '_OpNamespace' '_C' object has no attribute 'cutlass_scaled_mm'",
      "packages_mismatch", "as built for", {}),
     ("ValueError: 'aimv2' is already used by a Transformers config, pick another name.",
-     "packages_mismatch", "released together", {}),
+     "packages_mismatch", "the transformers before it had aimv2", {}),
     ("RuntimeError: operator torchvision::nms does not exist", "packages_mismatch",
      "released together", {}),
     ("CalledProcessError: Command '['/usr/bin/gcc', '/tmp/tmpabcdefgh/main.c', '-O3', "
@@ -468,7 +515,8 @@ TEXTS = [
      "the version of transformers", {}),
     ("ValueError: speculative_draft_tensor_parallel_size=4 cannot be other value than 1 or "
      "target model tensor_parallel_size", "setting_refused",
-     "speculative_draft_tensor_parallel_size", {}),
+     "draft_tensor_parallel_size 1 in --speculative-config",
+     {"draft_tensor_parallel_size": "1"}),
     ("ValueError: Offline data parallel mode is not supported/useful for dense models.",
      "setting_refused", "a program for each rank", {}),
     ("AssertionError: In Mamba cache align mode, block_size (2096) must be <= "
@@ -711,3 +759,41 @@ def test_packages_of_a_gaudi_are_not_installed_as_those_of_cuda():
         "ImportError: cannot import name 'some' from 'vllm.utils' (/x/utils.py)"
     )
     assert "as it is installed for this device" in text
+
+
+@pytest.mark.parametrize(
+    ("module", "config", "change"),
+    [
+        (
+            "vllm/lora/ops/shrink.py",
+            {"enable_lora": True},
+            "no --enable-lora (the run has",
+        ),
+        ("vllm/v1/spec_decode/eagle.py", {}, "no --speculative-config"),
+        ("flashinfer/decode.py", {}, "no FlashInfer"),
+        (
+            "transformers/models/a/b.py",
+            {},
+            "the transformers that the model was made with",
+        ),
+        ("somepackage/core.py", {}, "somepackage of the version"),
+        ("vllm/model_executor/layers/linear.py", {}, ""),
+    ],
+)
+@pytest.mark.parametrize("message", ["RuntimeError: it is 3, not 4", "KeyError: 3"])
+def test_the_part_in_which_a_traceback_ends_is_left_out_or_renewed(
+    message, module, config, change
+):
+    failure = Failure(failure="error", message=message, module=module)
+    recorded = ConfigRecorded(settings=config)
+    (finding,) = advise(facts_of([recorded, failure]))
+    ways = [finding.suggestion, *(way.suggestion for way in finding.ways)]
+    assert ways[0].startswith(change) if change else module in str(finding)
+
+
+def test_an_error_that_names_a_file_of_a_part_has_its_way():
+    failure = Failure(
+        failure="error", message="AssertionError: it is locked for 'turboquant_a.py:9'"
+    )
+    (finding,) = advise(facts_of([failure]))
+    assert finding.suggestion.startswith("--kv-cache-dtype auto")

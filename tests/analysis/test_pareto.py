@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -198,6 +200,17 @@ def test_one_configuration_is_named_for_a_goal(goal, wanted):
     assert found.row.run_id == wanted
     assert len(found.others) == 2
     assert all("gives up" in text for _, text in found.others)
+
+
+def test_a_configuration_that_ran_several_times_is_no_alternative_to_itself():
+    again = [
+        replace(one, run_id=f"{one.run_id}{n}", settings={"block_size": one.run_id})
+        for n in range(3)
+        for one in CHOICE
+    ]
+    found = pick(again, "balanced")
+    named = [found.row, *(other for other, _ in found.others)]
+    assert len({str(one.settings) for one in named}) == 3
 
 
 def test_nothing_is_picked_where_the_figure_of_the_goal_is_unknown():

@@ -42,8 +42,8 @@ from warmup_insights.analysis.plan.planning import (
     utilization_for,
 )
 from warmup_insights.analysis.plan.regenerate import bucketing_inputs, rules_version
-from warmup_insights.bucketing.environment import settings_from_mapping
 from warmup_insights.bucketing.generate import generate
+from warmup_insights.bucketing.settings import settings_from_mapping
 from warmup_insights.bucketing.versions import version_of_run
 from warmup_insights.errors import InputError, SettingError
 from warmup_insights.export.plans import outcome_text

@@ -49,7 +49,7 @@ def test_the_time_is_that_of_the_summary(summaries):
         first = start_sentences(summary)[0]
         wall = BY_NAME["wall_s"].trusted(summary)
         if (
-            summary.time.is_excerpt
+            summary.time.wall_s is None
             and summary.failure is None
             and summary.status != "skipped"
             and (summary.time.warmup_s or summary.time.engine_init_s)
@@ -192,6 +192,18 @@ def test_the_kv_cache_of_one_of_several_engines_is_named_so(
 ):
     summary = summarize(RunRecord(run_id="a"), recorded_events()).summary
     summary = structs.replace(summary, ranks=ranks, config=config, buckets=None)
+    (left,) = [text for text in start_sentences(summary) if "KV cache" in text]
+    assert (" per engine" in left) == is_per_engine
+
+
+@pytest.mark.parametrize(("ranks", "is_per_engine"), [(1, False), (2, True)])
+def test_on_tpu_one_engine_may_hold_all_data_parallel_shards(ranks, is_per_engine):
+    summary = summarize(RunRecord(run_id="a"), recorded_events()).summary
+    device = structs.replace(summary.device, kind="tpu")
+    config = {"tensor_parallel_size": 4, "data_parallel_size": 2}
+    summary = structs.replace(
+        summary, ranks=ranks, config=config, device=device, buckets=None
+    )
     (left,) = [text for text in start_sentences(summary) if "KV cache" in text]
     assert (" per engine" in left) == is_per_engine
 

@@ -160,6 +160,20 @@ def test_numbers_that_are_not_there_ran_only_where_all_run(
     assert summary_of(found)["buckets"]["prompt"]["warmed"] == warmed
 
 
+@pytest.mark.parametrize(("num_timed", "total_s"), [(2, 4.0), (1, None)])
+def test_a_few_of_many_steps_have_no_sum(num_timed, total_s):
+    """A log that quotes some steps of its warm-up."""
+    steps = [
+        step(
+            (1, 128 * index, 0), index=index, total=4,
+            duration_s=2.0 if index <= num_timed else None,
+        )
+        for index in range(1, 5)
+    ]  # fmt: skip
+    part = folded([RunStarted(), *steps]).summary.phase("prompt")
+    assert (part.warmed, part.steps_s) == (4, total_s)
+
+
 def test_unfinished_step_is_not_warmed():
     found = [generated(), step(PROMPT[0]), step(PROMPT[1], is_finished=False)]
     assert summary_of(found)["buckets"]["prompt"]["warmed"] == 1

@@ -395,6 +395,47 @@ def test_a_phase_that_began_before_the_first_line_makes_an_excerpt():
     assert (time["wall_s"], totals(time)["load_model"]) == (None, 9.0)
 
 
+def test_the_cache_is_allocated_behind_the_division_where_the_head_was_cut_off():
+    """vllm-fork `hpu_executor.py`: the number of blocks, then `init_cache_engine`."""
+    time = time_of(
+        RunStarted(time=10.0, line=1),
+        KVCacheAllocated(num_blocks=3184, time=10.0, line=1),
+        MemoryMeasured(stage="kv_cache", delta_bytes=2**30, time=13.0, line=2),
+    )
+    assert totals(time) == {"kv_cache": 3.0}
+
+
+def test_weights_that_are_there_are_not_downloaded():
+    """tpu-inference reads its first file; no rank began a download."""
+    ranks = [
+        event
+        for rank in (0, 1)
+        for event in (
+            PhaseMarked(name="load_model", edge="start", time=1.0, rank=rank),
+            PhaseMarked(name="download", edge="end", time=4.0, rank=rank),
+            PhaseMarked(name="load_weights", edge="start", time=4.0, rank=rank),
+            PhaseMarked(name="load_weights", edge="end", time=9.0, rank=rank),
+        )
+    ]
+    time = time_of(
+        RunStarted(time=0.0), *sorted(ranks, key=lambda each: each.time or 0)
+    )
+    assert totals(time) == {"load_model": 3.0, "load_weights": 5.0}
+
+
+def test_a_cache_is_not_allocated_again_behind_the_warm_up():
+    """vllm-gaudi `core_patch.py` logs the number of blocks once more when all is over."""
+    time = time_of(
+        RunStarted(time=0.0, line=1),
+        PhaseMarked(name="profile_run", edge="end", time=8.0, line=2),
+        KVCacheAllocated(num_blocks=9, time=10.0, line=3),
+        WarmupFinished(duration_s=15.0, time=30.0, line=4),
+        KVCacheAllocated(num_blocks=9, time=32.0, line=5),
+        EngineInitialized(duration_s=31.0, time=32.0, line=6),
+    )
+    assert totals(time)["kv_cache"] == 2.0
+
+
 def test_the_kv_cache_is_divided_after_the_last_rank_has_profiled():
     time = time_of(
         RunStarted(time=0.0, line=1),

@@ -5,8 +5,7 @@ from __future__ import annotations
 from hypothesis import strategies as st
 
 from warmup_insights.bucketing.base import Bucket
-from warmup_insights.bucketing.environment import settings_from_mapping
-from warmup_insights.bucketing.settings import BucketingSettings
+from warmup_insights.bucketing.settings import BucketingSettings, settings_from_mapping
 from warmup_insights.bucketing.versions import NEWEST_RELEASE
 
 INPUTS = {

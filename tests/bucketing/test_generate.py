@@ -11,10 +11,10 @@ from hypothesis import strategies as st
 
 from tests.bucketing.helpers import engine_settings, make_settings
 from warmup_insights.bucketing.base import Bucket
-from warmup_insights.bucketing.environment import read_features, settings_from_mapping
 from warmup_insights.bucketing.file import format_bucket_file, parse_bucket_lines
 from warmup_insights.bucketing.generate import generate, grouped
 from warmup_insights.bucketing.lookup import BucketTable
+from warmup_insights.bucketing.settings import read_features, settings_from_mapping
 from warmup_insights.bucketing.versions import NEWEST_RELEASE, rules_of
 from warmup_insights.errors import SettingError
 

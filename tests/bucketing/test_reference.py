@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from warmup_insights.bucketing.environment import settings_from_mapping
 from warmup_insights.bucketing.generate import generate
 from warmup_insights.bucketing.lookup import BucketTable
+from warmup_insights.bucketing.settings import settings_from_mapping
 
 REFERENCE = (
     Path(__file__).parents[2] / "../shared/reference/bucket_reference.json"

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from warmup_insights.bucketing.environment import settings_from_mapping
 from warmup_insights.bucketing.file import parse_bucket_lines
 from warmup_insights.bucketing.generate import generate
 from warmup_insights.bucketing.padding import assume_lengths, try_settings
+from warmup_insights.bucketing.settings import settings_from_mapping
 
 SETTINGS = settings_from_mapping(
     {

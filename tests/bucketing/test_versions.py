@@ -10,9 +10,9 @@ import pytest
 from packaging.version import Version
 
 from tests.bucketing.helpers import make_settings
-from warmup_insights.bucketing.environment import settings_from_mapping
 from warmup_insights.bucketing.generate import generate
 from warmup_insights.bucketing.lookup import BucketTable
+from warmup_insights.bucketing.settings import settings_from_mapping
 from warmup_insights.bucketing.versions import (
     DIFFERENCES,
     MAIN,

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from warmup_insights.bucketing.environment import settings_from_mapping
 from warmup_insights.bucketing.lookup import warmed_shapes
+from warmup_insights.bucketing.settings import settings_from_mapping
 
 INPUTS = {
     "max_num_seqs": 4, "block_size": 128, "max_num_batched_tokens": 1024,

@@ -96,7 +96,7 @@ def test_csv_of_buckets(db):
 def test_markdown_names_what_is_simulated(db):
     text = invoke("export", "base", "--db", db, "--format", "markdown").stdout
     assert text.startswith("## base (aaa111)")
-    assert "the figures come from a simulation" in text
+    assert "the figures come from a simulated device" in text
     assert "Costliest buckets" in text
 
 

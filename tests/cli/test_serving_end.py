@@ -61,7 +61,7 @@ def test_the_list_has_a_column_for_it_where_serving_ended(db, tmp_path):
     lines = invoke("runs", "--db", db).output.splitlines()
     assert "serving ended" in lines[0]
     broken = next(line for line in lines if "broken" in line)
-    assert broken.split()[1:5] == ["finished", "out", "of", "memory"]
+    assert broken.split()[1:6] == ["broken", "finished", "out", "of", "memory"]
     rows = json.loads(invoke("runs", "--db", db, "--json").output)["runs"]
     ends = {row["label"]: row["serving_end"] for row in rows}
     assert ends == {"broken": "out of memory", "serving": None}
@@ -78,17 +78,20 @@ def test_a_run_and_a_comparison_have_it_beside_the_status(db):
     assert "finished, serving: out of memory" in compared.output
 
 
-def test_the_page_of_runs_has_a_column_for_it(db):
+def test_the_page_of_runs_has_it_behind_the_status_and_above_other_runs(db):
     with EventStore(db) as store:
         rows = runs_frame(store.run_table())
         table = runs_table(rows, store.summaries(list(rows["run_id"])))
-    assert list(table["serving_end"]) == [None, ["out of memory"]]
+    assert list(table["status"]) == [
+        ["finished", "serving: out of memory"], ["finished"],
+    ]  # fmt: skip
 
 
 def test_a_run_page_has_a_badge_for_it(db, monkeypatch):
     app = open_page(monkeypatch, db, "run", run="broken")
     badges = [each.value for each in app.markdown if "-badge[" in each.value]
     assert ":red-badge[serving: out of memory]" in badges
+    assert ":gray-badge[finished]" in badges
 
 
 def test_a_report_has_a_badge_for_it():

@@ -73,7 +73,7 @@ def test_a_dead_recorder_is_an_error(monkeypatch, tmp_path):
     record(tmp_path / "live.db", silent_s=90.0, heartbeat_s=90.0)
     app = open_page(monkeypatch, tmp_path / "live.db", "live")
     assert "stopped writing" in app.error[0].value
-    assert ":orange-badge[interrupted]" in texts(app)
+    assert ":red-badge[failed]" in texts(app)
 
 
 def test_paths_can_only_be_named_where_the_owner_allows_it(monkeypatch, empty_database):

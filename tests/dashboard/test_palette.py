@@ -116,5 +116,5 @@ def test_every_phase_has_a_meaning():
 
 def test_every_status_has_a_badge():
     assert set(STATUS_COLOURS) == {
-        "finished", "running", "failed", "skipped", "stopped", "unknown", "interrupted",
+        "finished", "running", "failed", "skipped", "stopped", "unknown",
     }  # fmt: skip

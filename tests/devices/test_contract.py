@@ -49,7 +49,7 @@ class SimulatedWork:
 
     def __call__(self) -> None:
         self.runs += 1
-        self.device.spend(0.5)
+        self.device.wait(0.5)
 
     def set_input(self, value: float) -> None:
         self.runs = round(value)
@@ -251,7 +251,7 @@ class TestSimulated:
     def test_time_passes_only_when_it_is_charged(self):
         device = SimulatedDevice(PROFILES["gaudi2"], started_at=100.0)
         assert device.now() == 100.0
-        device.spend(3600.0)
+        device.wait(3600.0)
         assert device.now() == 3700.0
 
     def test_allocations_and_the_workspace_count(self):

@@ -69,7 +69,7 @@ class ThreadReaders(ReaderPool):
     """Readers that are threads of ours: quick to start, easy to hold up."""
 
     def _new_pool(self, jobs):
-        worker._progress = self._outbound
+        worker._storing = self._theirs
         return ThreadPoolExecutor(jobs)
 
 

@@ -16,14 +16,20 @@ from warmup_insights.analysis.summary import Folded
 from warmup_insights.ingest.log import Events, LogEnd, read_log
 from warmup_insights.ingest.outcome import Options
 from warmup_insights.ingest.worker import (
-    decode_part,
-    encode_part,
     read_part,
     write_parts,
 )
 from warmup_insights.model.events import Note, WarmupStep
 from warmup_insights.model.summary import RunSummary, SourceName
 from warmup_insights.storage.rows import careful_rows, event_rows
+
+
+def sent(part):
+    """A part after its way through a file."""
+    file = io.BytesIO()
+    list(write_parts(file, [part]))
+    file.seek(0)
+    return read_part(file)
 
 
 @pytest.mark.parametrize("path", SAMPLES, ids=lambda p: f"{p.parent.name}/{p.name}")
@@ -48,7 +54,7 @@ def test_odd_text_and_numbers_become_the_rows_that_the_store_makes_of_them(
     text, number
 ):
     events = [Note(topic="t", text=text), WarmupStep(phase="prompt", index=number)]
-    arrived = decode_part(encode_part(Events("d", [(0, events[:1]), (1, events[1:])])))
+    arrived = sent(Events("d", [(0, events[:1]), (1, events[1:])]))
     rows = careful_rows("r", 0, [e for _, some in arrived.batch for e in some])
     assert arrived.digest == "d"
     assert rows == careful_rows("r", 0, events)
@@ -59,7 +65,7 @@ def test_text_that_no_database_takes_is_cleaned_on_its_way():
         run_id="", source=SourceName(kind="log"), model="\ud800", config={"n": 2**70}
     )
     end = LogEnd("h", "d", 1, {}, [(1, None, "\ud800")], {0: Folded(summary, [])})
-    arrived = decode_part(encode_part(end))
+    arrived = sent(end)
     assert arrived.kept_lines == [(1, None, "?")]
     assert arrived.runs[0].summary.model == "?"
 

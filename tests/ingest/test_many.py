@@ -31,7 +31,8 @@ from warmup_insights.ingest.outcome import Options
 from warmup_insights.ingest.single import find_stored
 from warmup_insights.model.events import Note
 from warmup_insights.model.run import RunRecord
-from warmup_insights.storage import EventStore, Spool
+from warmup_insights.storage import EventStore
+from warmup_insights.storage.spool import Spool
 
 SMALL = [path for path in SAMPLES if path.stat().st_size < 8_000]
 READ = worker.read_to_file
@@ -187,10 +188,10 @@ def test_files_that_kill_their_readers_fail_alone(tmp_path, monkeypatch):
     outcomes, (runs, _) = ingest(tmp_path / "2.db", files, 2)
     failed = {path: error for path, _, state, _, error in outcomes if state == "failed"}
     assert list(failed) == [files[5], files[6], files[11]]
-    assert "the process that read it died, twice; free some memory" in failed[files[5]]
+    assert "the process that read it died; free some memory" in failed[files[5]]
     assert len(runs) == 9
     left = [int(Path(f"{files[n]}.deaths").read_text()) for n in (5, 6, 11)]
-    assert left == [7, 7, 7]
+    assert set(left) <= {7, 8}  # read alone once, whether it had begun before or not
 
 
 @pytest.mark.long

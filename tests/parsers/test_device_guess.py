@@ -102,3 +102,18 @@ def test_an_error_of_the_neuron_runtime_shows_a_neuron():
         "Out-Of-Bounds Memory Access\n"
     )
     assert device_of(text) == ("neuron", False)
+
+
+def test_facts_of_a_tpu_before_the_start_show_the_device():
+    """tpu-inference `__init__.py`: it is imported before vLLM prints anything."""
+    text = (
+        "INFO 10-28 17:06:30 [__init__.py:22] TPU info: node_name=a | tpu_type=v6e-8 | "
+        "worker_id=0 | num_chips=8 | num_cores_per_chip=2\n"
+        "(APIServer pid=7) INFO 10-28 17:06:32 [api_server.py:1870] vLLM API server "
+        "version 0.11.0\n"
+        "(APIServer pid=7) INFO 10-28 17:06:32 [utils.py:253] non-default args: {'model': "
+        "'a/b', 'tensor_parallel_size': 8}\n"
+    )
+    summary = folded(events(text)).summary
+    assert summary.device.kind == "tpu"
+    assert summary.ranks != 8

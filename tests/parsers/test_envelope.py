@@ -10,7 +10,7 @@ import pytest
 import zstandard
 
 from parsers.engine.envelope import peel, peel_redrawn
-from tests.helpers import ROOT, events, of, read
+from tests.helpers import ROOT, events, of, read, summary_of
 from warmup_insights.model.events import (
     BucketsGenerated,
     Failure,
@@ -231,6 +231,25 @@ def test_the_loggers_of_nim_state_level_time_and_module():
     )
     assert (record.message, record.level) == ("Application startup complete.", "INFO")
     assert (record.stamp, record.file) == ("2025-12-08 00:00:39.768", "on.py:62")
+
+
+def test_the_log_of_dynamo_states_level_time_and_module():
+    text = (
+        "2025-06-25T10:49:46.116Z  INFO llm_engine.__init__: Initializing a V0 LLM engine "
+        "(v0.8.4) with config: model='a/b', device_config=cuda\n"
+        "2025-06-25T10:49:50.250Z  INFO default_loader.load_model: Loading weights took 2.5 "
+        "seconds   \n"
+        "2025-06-25T10:49:51.500Z  WARN dynamo_llm::hub: a line of its own\n"
+        "2025-06-25T10:49:52.250Z DEBUG dynamo_run::subprocess: INFO 06-25 10:49:52 "
+        "[kv_cache_utils.py:637] GPU KV cache size: 32,832 tokens\n"
+    )
+    summary = summary_of(events(text))
+    assert (summary["engine"]["version"], summary["model"]) == ("0.8.4", "a/b")
+    assert summary["memory"]["kv_cache_tokens"] == 32832
+    (phase,) = [p for p in summary["time"]["phases"] if p["name"] == "load_weights"]
+    assert (phase["start_s"], phase["duration_s"]) == (1.634, 2.5)
+    (record,) = peel(text.splitlines()[1])
+    assert (record.level, record.file) == ("INFO", "default_loader.py:")
 
 
 @pytest.mark.parametrize(

@@ -1071,15 +1071,19 @@ def test_what_the_inspection_of_a_model_raised_in_its_process_is_the_cause():
         assert failure.message.startswith("ImportError: libmissing.so.1")
 
 
-def test_a_function_of_tpu_inference_shows_the_stage_that_failed():
+@pytest.mark.parametrize(
+    "frame",
+    [
+        'runner/tpu_runner.py", line 9, in initialize_kv_cache',
+        'worker/tpu_worker.py", line 9, in determine_available_memory',
+    ],
+)
+def test_a_function_of_tpu_inference_shows_the_stage_that_failed(frame):
+    """Its workers divide the memory without a profiling run."""
     text = "\n".join(
         (
             CORE.format(4, "EngineCore failed to start."),
-            CORE.format(
-                4,
-                '  File "/x/tpu-inference/tpu_inference/runner/tpu_runner.py", line 9, in '
-                "initialize_kv_cache",
-            ),
+            CORE.format(4, f'  File "/x/tpu-inference/tpu_inference/{frame}'),
             CORE.format(4, "jax.errors.JaxRuntimeError: RESOURCE_EXHAUSTED: E0100: x"),
         )
     )
@@ -1477,3 +1481,31 @@ def test_an_assertion_that_is_far_above_is_of_another_error():
     text = "\n".join(CORE.format(5, line) for line in [*lines, "AssertionError"])
     (failure,) = of(Failure, events(START + text + "\n"))
     assert failure.message == "AssertionError"
+
+
+def test_the_innermost_file_of_a_package_is_kept():
+    lines = [
+        '  File "/x/site-packages/vllm/v1/worker/gpu_worker.py", line 1, in load_model',
+        '  File "/x/site-packages/vllm/lora/layers.py", line 2, in apply',
+        '  File "/x/site-packages/flashinfer/jit/core.py", line 3, in load',
+        '  File "/x/site-packages/torch/nn/modules/module.py", line 4, in _call_impl',
+        "RuntimeError: it is 3, not 4",
+    ]
+    text = "\n".join(CORE.format(5, line) for line in lines)
+    (failure,) = of(Failure, events(START + text + "\n"))
+    assert failure.module == "flashinfer/jit/core.py"
+    assert failure.phase == "load_model"
+
+
+@pytest.mark.parametrize("between", ["", "\n"])
+@pytest.mark.parametrize("prefix", [CORE.format(5, ""), API])
+def test_what_to_do_on_a_line_below_an_error_is_part_of_it(prefix, between):
+    blank = prefix + between if between else ""
+    text = (
+        f"{prefix}ValueError: The form is not known.\n{blank}"
+        f"{prefix}Please pass `--some-form=b`.\n{prefix}and this is not of it\n"
+    )
+    (failure,) = of(Failure, events(START + text))
+    assert failure.message == (
+        "ValueError: The form is not known. Please pass `--some-form=b`."
+    )

@@ -6,7 +6,7 @@ import re
 
 import pytest
 
-from parsers.engine import evidence, lines
+from parsers.engine import evidence, lines, ranks
 from parsers.engine.envelope import peel
 from parsers.engine.fronts import Fronts
 from parsers.engine.stamps import Clock
@@ -388,9 +388,9 @@ def test_another_web_server_that_is_ready_first_is_not_the_one_that_waits():
 
 
 def test_lines_of_ever_new_processes_do_not_fill_the_memory(monkeypatch):
-    for module in (evidence, lines):
+    for module in (evidence, lines, ranks):
         monkeypatch.setattr(module, "MAX_PROCESSES", 50)
-    monkeypatch.setattr(evidence, "MAX_RANKS", 50)
+    monkeypatch.setattr(ranks, "MAX_RANKS", 50)
     parser = lines.LineParser(dispatcher(), clock=Clock(year=2026))
     for i in range(300):
         name = ("VllmWorkerProcess", f"Worker_{i}_DP{i}", f"Other{i}")[i % 3]

@@ -70,6 +70,42 @@ def test_the_only_workers_of_several_engines_are_ranks_as_they_appear():
     assert num_ranks(text) == 2
 
 
+TWO_ENGINES = "".join(
+    f"(EngineCore_DP{core} pid={2 + core}) INFO 07-16 10:00:00 [core.py:1] Initializing a "
+    "V1 LLM engine (v0.33.0) with config: model='a/b', tensor_parallel_size=2, "
+    "data_parallel_size=1\n"
+    for core in (0, 1)
+)
+
+
+def test_workers_of_several_engines_have_equal_names():
+    """Each engine of a dense model is configured as the only one."""
+    text = TWO_ENGINES
+    workers = [(20, 0), (30, 0), (21, 1), (31, 1)]
+    for pid, rank in workers:
+        text += (
+            f"(Worker pid={pid}) INFO 07-16 10:00:01 [parallel_state.py:1] rank {rank} in "
+            f"world size 2 is assigned as DP rank 0, PP rank 0, TP rank {rank}\n"
+        )
+    text += "".join(loaded(f"Worker_TP{rank} pid={pid}", 2) for pid, rank in workers)
+    assert [e.rank for e in of(MemoryMeasured, events(text))] == [0, 2, 1, 3]
+    assert num_ranks(text) == 4
+    named = TWO_ENGINES + "".join(
+        loaded(f"Worker_TP{rank} pid={pid}", 2) for pid, rank in workers
+    )
+    assert [e.rank for e in of(MemoryMeasured, events(named))] == [0, 2, 1, 3]
+
+
+def test_a_core_has_the_first_rank_of_its_engine():
+    text = TWO_ENGINES + loaded("Worker_TP0 pid=20") + loaded("Worker_TP1 pid=21")
+    for core, tokens in ((0, 1024), (1, 2048)):
+        text += (
+            f"(EngineCore_DP{core} pid={2 + core}) INFO 07-16 10:00:09 "
+            f"[kv_cache_utils.py:1] GPU KV cache size: {tokens:,} tokens\n"
+        )
+    assert summary_of(events(text))["memory"]["kv_cache_tokens"] == 1024
+
+
 def test_a_single_engine_has_no_rank():
     text = (
         "(EngineCore_DP0 pid=1) INFO 07-16 10:00:00 [parallel_state.py:1] rank 0 in world "
@@ -92,6 +128,14 @@ def test_workers_of_v0_are_told_apart_by_their_pid_beside_a_driver():
     text = "".join(loaded(f"VllmWorkerProcess pid={pid}") for pid in (7, 8, 9))
     assert num_ranks(text) == 3
     assert num_ranks(LOADED.format(1).strip() + "\n" + text) == 4
+
+
+def test_the_only_group_in_a_name_has_the_ranks():
+    """In whatever order they appear: groups of one rank are in no name."""
+    for name in ("Worker_PP{} pid=3{}", "Worker_DP{} pid=3{}"):
+        text = "".join(loaded(name.format(n, n)) for n in (2, 3, 0, 1))
+        found = [e.rank for e in of(MemoryMeasured, events(text))]
+        assert (found, num_ranks(text)) == ([2, 3, 0, 1], 4)
 
 
 def test_sizes_of_the_configuration_place_pipeline_and_data_ranks():
@@ -211,3 +255,83 @@ def test_the_ranks_of_a_part_of_a_log_are_a_guess():
     assert facts(several) == (2, True)
     assert facts(stated + several) == (2, False)
     assert facts(weights("EngineCore pid=2")) == (1, False)
+
+
+def test_the_number_of_ranks_is_a_guess_until_a_line_shows_it():
+    head = "INFO 07-16 10:00:00 [api_server.py:1044] vLLM API server version 0.9.2\n"
+    summary = summary_of(events(head))
+    assert (summary["ranks"], summary["guessed"]) == (1, ["ranks"])
+
+
+def test_a_stage_behind_the_first_is_not_rank_0():
+    """The sizes of the groups are not in the lines."""
+    text = loaded("Worker_PP1 pid=9") + loaded("Worker_PP0 pid=7")
+    assert [e.rank for e in of(MemoryMeasured, events(text))] == [1, 0]
+
+
+HEAD_OF_TPU = (
+    "(APIServer pid=1) INFO 08-20 10:00:00 [utils.py:239] non-default args: {{'model': "
+    "'a/b', 'tensor_parallel_size': 4{}}}\n"
+    "(EngineCore pid=2) INFO 08-20 10:00:05 [core.py:94] Initializing a V1 LLM engine "
+    "(v0.27.1) with config: model='a/b', tensor_parallel_size=4, "
+    "pipeline_parallel_size={}, data_parallel_size=1\n"
+)
+ALONE = (
+    "INFO 08-20 10:00:09 [parallel_state.py:1700] world_size=1 rank=0 local_rank=0 "
+    "distributed_init_method=file:///tmp/a backend=gloo"
+)
+ON_TPU = (
+    "INFO 08-20 10:01:{:02d} [tpu_runner.py:1264] Init model | hbm=[({}, 31.25)]GiB"
+)
+
+
+def weights_by_rank(text: str) -> dict[int | None, float]:
+    loaded = [e for e in of(MemoryMeasured, events(text)) if e.stage == "weights"]
+    return {e.rank: round((e.delta_bytes or 0) / 2**30, 2) for e in loaded}
+
+
+def test_workers_on_tpu_that_each_drive_a_host_are_ranks_as_they_appear():
+    """They state a world of one process, and rank 0 unless they are pipeline stages."""
+    for name, ip in (
+        ("Worker", ""),
+        ("EngineCore pid=2) (RayWorkerWrapper", ", ip=10.0.0.{}"),
+    ):
+        text = HEAD_OF_TPU.format("", 2)
+        for pid, used in ((7, 3.5), (8, 3.75)):
+            who = f"({name} pid={pid}{ip.format(pid)}) "
+            text += (
+                who + "INFO 08-20 10:00:07 [__init__.py:224] Automatically detected "
+            )
+            text += f"platform tpu.\n{who}{ALONE}\n"
+            text += who + ON_TPU.format(pid, used) + "\n"
+        assert num_ranks(text) == 2
+        ranked = {rank or 0: used for rank, used in weights_by_rank(text).items()}
+        assert ranked == {0: 3.5, 1: 3.75}
+
+
+def test_engines_on_tpu_have_no_workers_whatever_their_groups_are():
+    """tpu-inference `tpu_platform.py check_and_update_config`: UniProcExecutor."""
+    text = HEAD_OF_TPU.format(", 'data_parallel_size': 2", 1)
+    for core, used in ((0, 3.5), (1, 3.75)):
+        who = f"(EngineCore_DP{core} pid={core + 7}) "
+        text += who + "INFO 08-20 10:00:09 [tpu_worker.py:489] Init worker | rank=0 | "
+        text += f"hbm=[(0.0, 31.25)]GiB\n{who}" + ON_TPU.format(core, used) + "\n"
+    assert num_ranks(text) == 2
+    ranked = {rank or 0: used for rank, used in weights_by_rank(text).items()}
+    assert ranked == {0: 3.5, 1: 3.75}
+
+
+def test_an_engine_that_is_alone_on_its_host_has_the_ranks_that_are_there():
+    core = TWO_ENGINES.splitlines(keepends=True)[1]
+    for setting, others in (("'data_parallel_size': 2", ""), ("", core)):
+        text = (
+            "(MainProcess pid=1) INFO 07-16 10:00:00 [api_utils.py:286] non-default args: "
+            f"{{'model': 'a/b', {setting}}}\n" + core
+        )
+        text += loaded("Worker_TP0 pid=20") + loaded("Worker_TP1 pid=21") + others
+        text += (
+            "(EngineCore_DP1 pid=3) INFO 07-16 10:00:09 [kv_cache_utils.py:1] GPU KV cache "
+            "size: 2,048 tokens\n"
+        )
+        summary = summary_of(events(text))
+        assert (summary["ranks"], summary["memory"]["kv_cache_tokens"]) == (2, 2048)

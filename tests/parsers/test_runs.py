@@ -312,6 +312,15 @@ CONFIGURING = """\
 (APIServer pid=9) INFO 07-16 10:00:20 [model.py:1752] Using max model len 256
 (APIServer pid=9) INFO 07-16 10:00:21 [vllm.py:977] Asynchronous scheduling is enabled.
 """
+UNNAMED = CONFIGURING.replace("(APIServer pid=9) ", "")
+EARLY_CONFIGURING = (
+    "INFO 07-16 10:00:00 [api_server.py:1044] args: Namespace(model='a/b', port=8000)\n"
+    "INFO 07-16 10:00:20 [config.py:717] This model supports multiple tasks: {'generate', "
+    "'embed'}. Defaulting to 'generate'.\n"
+    "INFO 07-16 10:00:21 [config.py:2003] Chunked prefill is enabled with "
+    "max_num_batched_tokens=2048.\n"
+)
+INHERITED = "WARNING 07-16 10:00:40 [env_override.py:17] NCCL_CUMEM_ENABLE is set to 0, skipping override.\n"
 CORE = "INFO 07-16 10:00:45 [core.py:112] Initializing a V1 LLM engine (v0.22.0) with config: model='a/b'\n"
 
 
@@ -350,6 +359,25 @@ CORE = "INFO 07-16 10:00:45 [core.py:112] Initializing a V1 LLM engine (v0.22.0)
             f"{CONFIGURING.replace('(APIServer pid=9) ', '')}INFO 07-16 10:00:42 "
             f"[__init__.py:239] Automatically detected platform cuda.\n{CORE}",
             {"configure": 21.0, "start_engine": 21.0, "import": 3.0},
+        ),
+        # Before 0.9.2 the length of the model is not printed, and what a process inherits is.
+        (
+            f"{EARLY_CONFIGURING}{INHERITED}INFO 07-16 10:00:42 "
+            f"[__init__.py:239] Automatically detected platform cuda.\n{CORE}",
+            {"configure": 21.0, "start_engine": 21.0, "import": 3.0},
+        ),
+        # Where their names were taken off, the engine of a server has a process, too.
+        (
+            f"INFO 07-16 10:00:00 [api_server.py:1] vLLM API server version 0.22.0\n{UNNAMED}{CORE}",
+            {"configure": 21.0, "start_engine": 24.0},
+        ),
+        (f"{UNNAMED}{CORE}", {"configure": 45.0}),
+        # A server that stops its engine had started it, though no line of that is there.
+        (
+            f"{CONFIGURING}(APIServer pid=9) INFO 07-16 10:00:50 [utils.py:612] [shutdown] Process "
+            "manager: send sigterm to process EngineCore\n(APIServer pid=9) RuntimeError: Engine "
+            "core initialization failed. See root cause above. Failed core proc(s): {}\n",
+            {"configure": 21.0},
         ),
     ],
 )  # fmt: skip
@@ -467,6 +495,27 @@ def test_lines_of_several_starts_without_their_beginning_are_several(pids):
     ]
     assert weights == [[round(8.5 * GIB)]] * 2
     assert all(summary_of(run)["memory"]["kv_cache_tokens"] for run in runs.values())
+
+
+@pytest.mark.parametrize(
+    ("measured", "opening"),
+    [
+        ("Loading model weights took 7.5100 GB", "vLLM API server version 0.19.1"),
+        (
+            "GPU KV cache size: 1,024 tokens",
+            "Initializing a V1 LLM engine (v0.19.1) with config: model='a/b'",
+        ),
+    ],
+)
+def test_what_opens_a_start_below_what_another_measured_opens_the_next(
+    measured, opening
+):
+    """The first one has no head."""
+    line = "INFO 07-16 10:0{}:00 [model_runner.py:1115] {}\n"
+    text = line.format(0, measured) + line.format(1, opening)
+    first, second = (folded(found).summary for found in read(text)[0].values())
+    assert first.memory is not None
+    assert (second.memory, second.engine.version) == (None, "0.19.1")
 
 
 def test_a_client_that_imports_vllm_long_after_another_is_none_of_its_start():
@@ -788,6 +837,70 @@ def switched(*lines: str) -> str:
     return text + "".join(
         core.format(5, 40, "core_patch.py:372", line) for line in lines
     )
+
+
+def test_the_banner_of_another_server_is_no_line_of_the_one_that_configures():
+    line = "({} pid={}) INFO 07-16 10:00:{:02d} [{}] {}\n"
+    args = "non-default args: {{'model': 'a/{}'}}"
+    engine = "Initializing a V1 LLM engine (v0.25.1) with config: model='a/{}', device_config=cuda"
+    text = (
+        line.format("APIServer", 1, 0, "utils.py:299", args.format("one"))
+        + line.format("APIServer", 1, 2, "model.py:1", "Using max model len 4,096")
+        + line.format("APIServer", 11, 7, "utils.py:299", "   a part of a drawing")
+        + line.format("APIServer", 11, 8, "utils.py:299", args.format("two"))
+        + line.format("APIServer", 11, 9, "model.py:1", "Using max model len 4,096")
+        + line.format("EngineCore", 2, 14, "core.py:114", engine.format("one"))
+        + line.format("EngineCore", 12, 20, "core.py:114", engine.format("two"))
+    )
+    found = [folded(events).summary.time for events in read(text)[0].values()]
+    assert [each.seconds_by_phase() for each in found] == [
+        {"configure": 2.0, "start_engine": 12.0},
+        {"configure": 1.0, "start_engine": 11.0},
+    ]
+
+
+def test_a_new_worker_is_of_no_server_that_is_ready():
+    """That was killed, and no line shows it."""
+    line = "({} pid={}) INFO 07-16 10:0{}:{:02d} [{}] {}\n"
+    config = (
+        "Initializing a V1 LLM engine (v0.25.1) with config: model='{}', "
+        "tensor_parallel_size={}, device_config=cuda"
+    )
+    cache = "Available KV cache memory: {} GiB"
+    text = (
+        line.format("EngineCore", 2, 0, 5, "core.py:114", config.format("a/one", 2))
+        + line.format("Worker_TP0", 3, 0, 20, "gpu_worker.py:1", cache.format("7.5"))
+        + line.format(
+            "APIServer", 1, 0, 30, "api_server.py:1", "Starting vLLM server on x"
+        )
+        + "(APIServer pid=1) INFO:     Application startup complete.\n"
+        + line.format("EngineCore", 12, 3, 5, "core.py:114", config.format("a/two", 1))
+        + line.format("Worker", 13, 3, 20, "gpu_worker.py:1", cache.format("2.5"))
+    )
+    runs, _ = read(text)
+    found = [folded(events).summary for events in runs.values()]
+    assert [run.memory.kv_cache_bytes / 2**30 for run in found] == [7.5, 2.5]
+
+
+def test_pieces_of_a_line_behind_the_pod_of_stern_are_of_its_start():
+    """A piece is drawn over the one before, which begins with the pod."""
+    line = "{} vllm ({} pid={}) INFO 07-16 10:00:{:02d} [{}] {}"
+    config = "Initializing a V1 LLM engine (v0.25.1) with config: model='{}', device_config=cuda"
+    first, second = "one-7bd459f69-9j89m", "two-6458459f69-qxv6j"
+    took = (
+        "(EngineCore pid=8) INFO 07-16 10:00:30 [gpu_model_runner.py:1] Graph capturing "
+        "finished in 5 secs, took 0.25 GiB"
+    )
+    lines = (
+        line.format(first, "EngineCore", 8, 5, "core.py:114", config.format("a/one")),
+        line.format(second, "EngineCore", 8, 6, "core.py:114", config.format("a/two")),
+        f"{first} vllm (EngineCore pid=8) \rCapturing CUDA graphs:  50%|#| 1/2 [00:01<00:01,  "
+        f"1.00it/s]\rCapturing CUDA graphs: 100%|#| 2/2 [00:02<00:00,  1.00it/s]{took}",
+    )
+    runs, _ = read("\n".join(lines) + "\n")
+    found = [folded(events).summary for events in runs.values()]
+    assert [run.model for run in found] == ["a/one", "a/two"]
+    assert [run.graphs and run.graphs.captured for run in found] == [2, None]
 
 
 @pytest.mark.parametrize(

@@ -7,6 +7,7 @@ import re
 import pytest
 
 from tests.helpers import REAL_LOGS, events, folded, read, summary_of
+from warmup_insights.model.figures import captured_percent
 
 CORE = "(EngineCore pid=7) {} 07-16 10:{:02d}:{:02d} [{}] {}\n"
 HEAD = (
@@ -613,3 +614,60 @@ def test_a_capture_without_any_line_of_a_kv_cache_is_one_of_graphs(end):
     _, summary = captured(text)
     assert summary["graphs"]["memory_bytes"] == round(0.11 * 2**30)
     assert summary["status"] == "finished"
+
+
+def test_lines_without_the_beginning_are_not_the_whole_start():
+    text = line(4, "hpu_model_runner.py:10", "Loading model weights took 14.9 GB")
+    text += line(
+        24,
+        "hpu_worker.py:10",
+        "Model profiling run took 504 MiB of device "
+        "memory (15.46 GiB/94.62 GiB used) and 180.9 MiB of host memory "
+        "(475.4 GiB/1007 GiB used)",
+    )
+    time = summary_of(events(text.replace("(EngineCore pid=7) ", "")))["time"]
+    assert (time["wall_s"], time["is_excerpt"]) == (20.0, True)
+
+
+def test_the_balance_behind_the_warm_up_divides_no_memory():
+    """In a log that begins with the capture (vLLM `gpu_worker.py compile_or_warm_up_model`)."""
+    text = worker(0, 30, "model_runner.py:960", CAPTURED_LINE)
+    text += worker(
+        0, 31, "gpu_worker.py:789",
+        "Free memory on device (78.84/79.25 GiB) on startup. Desired GPU memory utilization is "
+        "(0.9, 71.33 GiB). Actual usage is 57.26 GiB for consumed memory (weights + non-torch), "
+        "0.23 GiB for peak activation, and 0.11 GiB for CUDAGraph memory. Replace "
+        "gpu_memory_utilization config with `--kv-cache-memory=14594762752` (13.59 GiB) to fit "
+        "into requested memory, or `--kv-cache-memory=22659491840` (21.1 GiB) to fully utilize "
+        "gpu memory. Current kv cache memory in use is 13.84 GiB.",
+    )  # fmt: skip
+    text += line(52, "core.py:306", INITIALIZED.format(40))
+    found, summary = captured(text)
+    assert found["graph_capture"] == 3.0
+    assert "graph_memory_profile" not in found
+    assert summary["graphs"]["duration_s"] == 3.0
+
+
+def test_how_many_graphs_a_bar_without_its_end_captured_is_unknown():
+    """Its other states are not in the log: the capture was over."""
+    text = HEAD + MEASURED_GRAPHS.splitlines()[0] + "\n"
+    text += "Capturing CUDA graphs (FULL):  57%|#####| 4/7 [00:01<00:01,  2.00it/s]\n"
+    _, summary = captured(text)
+    assert summary["graphs"]["captured"] == 13
+    text += worker(0, 30, "gpu_model_runner.py:960", CAPTURED_LINE)
+    text += line(52, "core.py:306", INITIALIZED.format(40))
+    _, summary = captured(text)
+    assert summary["graphs"]["captured"] is None
+    assert summary["graphs"]["duration_s"] == 3.0
+    assert captured_percent(folded(events(text)).summary) is None
+
+
+def test_what_fails_behind_dynamo_fails_in_the_compilation():
+    """Also where the line above, that it began, is not in the log."""
+    text = line(20, "backends.py:703", "Dynamo bytecode transform time: 3.66 s")
+    text += line(27, "core.py:866", "EngineCore failed to start.", "ERROR")
+    text += line(
+        27, "core.py:866", "torch.OutOfMemoryError: CUDA out of memory.", "ERROR"
+    )
+    summary = summary_of(events(text))
+    assert summary["failure"]["phase"] == "compile"

@@ -245,3 +245,21 @@ def test_a_failure_is_of_the_bucket_that_ran_and_not_of_the_sampler_before_it(he
     )  # fmt: skip
     (failure,) = of(Failure, events(text))
     assert failure.phase == "prompt"
+
+
+VALIDATED = "INFO 05-01 23:22:{:02d} [hpu_model_runner.py:5845] {}\n"
+
+
+@pytest.mark.parametrize(("is_cut", "warmed"), [(False, 3), (True, None)])
+def test_a_validation_whose_head_was_cut_off_is_not_the_warm_up(is_cut, warmed):
+    """vllm-gaudi `warmup_model` runs the longest prompts once more."""
+    step = "[Warmup][Graph/prompt][{}/{}] batch_size:1 query_len:{} num_blocks:0 free_mem:9 GiB"
+    first = [step.format(index, 3, 128 * (4 - index)) for index in (1, 2, 3)]
+    again = [step.format(index, 2, 384) for index in (1, 2)]
+    start = "Running validation warmup to trigger guard specializations..."
+    lines = [
+        *([] if is_cut else [*first, start]), *again, "Validation warmup complete.",
+        "Warmup finished in 90 secs, allocated 2 GiB of device memory",
+    ]  # fmt: skip
+    text = "".join(VALIDATED.format(place, line) for place, line in enumerate(lines))
+    assert folded(events(text)).summary.phase("prompt").warmed == warmed

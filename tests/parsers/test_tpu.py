@@ -10,9 +10,10 @@ from warmup_insights.model.events import (
     BucketsGenerated,
     CompileFinished,
     Failure,
+    MemoryMeasured,
     WarmupStep,
 )
-from warmup_insights.units import GIB
+from warmup_insights.units import GIB, gib
 
 HEAD = "INFO 10-21 20:57:{:02d} [compilation_manager.py:58] "
 
@@ -23,6 +24,44 @@ def test_a_compilation_is_named_by_the_line_that_began_it():
     (found,) = of(CompileFinished, events(text))
     assert (found.what, found.detail) == ("backbone", "{'num_tokens': 16}")
     assert found.duration_s == 39.64
+
+
+ARRAYS = "'num_reqs': 64, 'shared_attention_metadata': SharedAttentionMetadata("
+
+
+def test_a_shape_with_arrays_goes_over_several_lines():
+    """Graphs that are compiled by several threads end in any order."""
+    rows = (
+        "input_positions=Array([1, 1,\n       1, 1], dtype=int32), padded_num_reqs=64)}"
+    )
+    said = [
+        *(f"Precompile worker0 backbone --> {{'num_tokens': {n}, {ARRAYS}{rows}" for n in (16, 32)),
+        f"Compilation of worker0 backbone --> {{'num_tokens': 32, {ARRAYS}{rows} finished in 6.50 [secs].",
+        f"Compilation of worker0 backbone --> {{'num_tokens': 16, {ARRAYS}{rows} finished in 9.25 [secs].",
+    ]  # fmt: skip
+    text = "".join(
+        HEAD.format(second) + line + "\n"
+        for second, message in enumerate(said)
+        for line in message.split("\n")
+    )
+    found = [(c.detail, c.duration_s) for c in of(CompileFinished, events(text))]
+    assert found == [
+        ("{'num_tokens': 32, 'num_reqs': 64}", 6.5),
+        ("{'num_tokens': 16, 'num_reqs': 64}", 9.25),
+    ]
+
+
+def test_arrays_in_one_line_are_no_part_of_a_shape():
+    text = HEAD.format(9) + (
+        f"Compilation of worker0 backbone --> {{'num_tokens': 16, {ARRAYS}"
+        "input_positions=Array(shape=(16,), dtype=int32), padded_num_reqs=64)} finished "
+        "in 6.50 [secs].\n"
+    )
+    (found,) = of(CompileFinished, events(text))
+    assert (found.what, found.detail) == (
+        "backbone",
+        "{'num_tokens': 16, 'num_reqs': 64}",
+    )
 
 
 def test_a_compilation_whose_beginning_was_cut_off_has_no_shape():
@@ -157,3 +196,110 @@ def test_a_plugin_of_another_name_is_for_its_device():
     summary = folded(events(text)).summary
     assert summary.device.kind == "tpu"
     assert not any(note.topic == "contradiction" for note in summary.notes)
+
+
+def test_what_is_loaded_beyond_the_utilisation_leaves_no_room_for_the_cache():
+    """tpu-inference `tpu_worker.py determine_available_memory`."""
+    sums = (
+        "total_hbm_used_gb=118.0GiB", "total_hbm_limit_cap_gb=112.5GiB",
+        "increasing --gpu-memory-utilization from 0.9 to a larger value.",
+    )  # fmt: skip
+    text = (
+        WORKER.format(1) + f"Init worker | rank=0 | hbm={[(0.0, 31.25)] * 4}GiB\n"
+        + WORKER.format(2) + f"Init model | hbm={[(29.5, 31.25)] * 4}GiB\n"
+        + WORKER.format(2) + "Memory statistics | total_hbm_limit_gb=125.0GiB | "
+        f"{sums[1]} | {sums[0]} | total_hbm_avail_gb=-5.5GiB\n"
+        "(EngineCore pid=7) ERROR 08-08 21:02:01 [core.py:850] EngineCore failed to start.\n"
+        "(EngineCore pid=7) ERROR 08-08 21:02:01 [core.py:850] ValueError: "
+        f"{sums[0]} exceeds {sums[1]} by 5.5GiB. Please consider {sums[2]}\n"
+    )  # fmt: skip
+    summary = folded(events(text)).summary
+    memory = summary.memory
+    assert memory.kv_cache_bytes / GIB == pytest.approx(-5.5 / 4, abs=0.01)
+    assert memory.usable_bytes / GIB == pytest.approx(112.5 / 4)
+    assert summary.contradictions == []
+
+
+def test_graphs_that_several_threads_compile_have_no_sum():
+    """tpu-inference `compilation_manager.py`, `NUM_PRECOMPILE_WORKERS`."""
+    ended = "Compilation of worker0 sample --> {{'num_reqs': {}}} finished in {:.2f} [secs].\n"
+    for last, expected in ((20, 18.5), (12, None)):
+        text = (
+            HEAD.format(11)
+            + ended.format(8, 9)
+            + HEAD.format(last)
+            + ended.format(16, 9.5)
+        )
+        compiled = folded(events(text)).summary.compile
+        assert len(compiled.parts) == 2
+        assert compiled.seconds == expected
+
+
+def test_engines_that_one_process_makes_are_ranks_of_one_start():
+    """tpu-inference `core_tpu.py DisaggEngineCoreProc`: for prompts, then for decoding."""
+    who = "(EngineCore pid=7) INFO 08-08 21:0{}:00 "
+    config = (
+        "[core.py:94] Initializing a V1 LLM engine (v0.27.1) with config: model='a/b'\n"
+    )
+    text = (
+        who.format(0)
+        + "[core_tpu.py:647] Creating DisaggEngineCoreProc with slice_sizes [4, 4]...\n"
+    )
+    for minute, used in ((1, 7.5), (4, 8.25)):
+        text += who.format(minute) + config
+        text += (
+            WORKER.format(minute)
+            + f"Init worker | rank=0 | hbm={[(0.0, 31.25)] * 4}GiB\n"
+        )
+        text += (
+            WORKER.format(minute + 1) + f"Init model | hbm={[(used, 31.25)] * 4}GiB\n"
+        )
+        text += (
+            who.format(minute + 2)
+            + "[core.py:312] init engine (profile, create kv cache, "
+        )
+        text += "warmup model) took 60.50 s\n"
+    found = events(text)
+    assert folded(found).summary.ranks == 2
+    loaded = [e for e in of(MemoryMeasured, found) if e.stage == "weights"]
+    assert [(e.rank, e.delta_bytes) for e in loaded] == [(0, gib(7.5)), (1, gib(8.25))]
+
+
+@pytest.mark.parametrize(
+    ("axes", "available", "blocks", "size"),
+    [
+        ("'data': 2, 'model': 4", "280.0", 17920, 4 * 2**20),
+        # 7539 fit; each of eight shards has 943.
+        ("'data': 8, 'attn_dp': 1, 'model': 1", "117.8", 7544, 16 * 2**20),
+    ],
+)
+def test_a_device_holds_the_blocks_of_one_data_parallel_shard(
+    axes, available, blocks, size
+):
+    """tpu-inference `kv_cache_manager.py`: KV blocks are divided over the shards."""
+    text = (
+        WORKER.format(1) + f"Init mesh | mesh=Mesh({axes}, axis_types=(Auto, Auto))\n"
+        + WORKER.format(1) + f"Init worker | rank=0 | hbm={[(0.0, 95.0)] * 8}GiB\n"
+        + WORKER.format(2) + f"Init model | hbm={[(15.0, 95.0)] * 8}GiB\n"
+        + WORKER.format(2) + "Memory statistics | total_hbm_limit_gb=760.0GiB | "
+        "total_hbm_limit_cap_gb=720.0GiB | total_hbm_used_gb=120.0GiB | "
+        f"total_hbm_avail_gb={available}GiB\n"
+        + WORKER.format(3) + f"Init kv-cache | num_layers=36 | num_blocks=[{blocks}]\n"
+    )  # fmt: skip
+    memory = folded(events(text)).summary.memory
+    assert (memory.num_kv_blocks, memory.block_bytes) == (blocks, size)
+
+
+@pytest.mark.parametrize(("shown", "each"), [(768, 95.0), (700, None)])
+def test_a_device_of_a_pod_has_its_part_of_the_sums(shown, each):
+    """Pathways drives all devices of a pod from one process; a line may be cut."""
+    devices = str([(0.0, 95.0)] * 768)
+    listed = devices if shown == 768 else devices[: shown * 13]
+    text = (
+        WORKER.format(1) + f"Init worker | rank=0 | hbm={listed}GiB |self.devices=[]\n"
+        + WORKER.format(2) + "Memory statistics | total_hbm_limit_gb=72960.0GiB | "
+        "total_hbm_limit_cap_gb=65664.0GiB | total_hbm_used_gb=7680.0GiB | "
+        "total_hbm_avail_gb=57984.0GiB\n"
+    )  # fmt: skip
+    memory = folded(events(text)).summary.memory_or_none
+    assert memory.total_bytes == (None if each is None else each * GIB)

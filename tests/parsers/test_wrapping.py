@@ -6,12 +6,13 @@ import pytest
 
 from parsers.engine.wrapping import (
     Width,
+    cut_at,
     margin_of,
     unwrapped,
     width_of,
     with_colours,
 )
-from tests.helpers import of, read
+from tests.helpers import folded, of, read
 from warmup_insights.model.events import ConfigRecorded, Failure
 
 LOG = """\
@@ -146,3 +147,48 @@ def test_rows_of_a_page_that_counts_the_characters_of_colours_are_shorter():
     assert width_of(shown) == Width(119, with_colours)
     whole = b"".join(unwrapped([shown.encode()], Width(119, with_colours)))
     assert cached.format(10.729) in whole.decode()
+
+
+CUT = (
+    "(APIServer pid=1) INFO 06-07 13:18:43 [api_utils.py:345] vLLM API server version 0.26.0",
+    "(APIServer pid=1) INFO 06-07 13:18:43 [utils.py:233] non-default args: {'model': "
+    "'google/gemma-4-26B-A4B-it', 'max_model_len': 8192}",
+    "(EngineCore pid=7) INFO 06-07 13:18:45 [core.py:116] Initializing a V1 LLM engine "
+    "(v0.26.0) with config: model='google/gemma-4-26B-A4B-it', device_config=cuda",
+    "(EngineCore pid=7) INFO 06-07 13:18:55 [gpu_model_runner.py:5250] Model loading took "
+    "48.5 GiB memory and 455.900544 seconds",
+    "(EngineCore pid=7) INFO 06-07 13:19:05 [kv_cache_utils.py:2235] GPU KV cache size: "
+    "1,234,567 tokens",
+    "(EngineCore pid=7) INFO 06-07 13:19:15 [gpu_model_runner.py:6094] Graph capturing finished "
+    "in 45 secs, took 0.03 GiB",
+    "(EngineCore pid=7) INFO 06-07 13:19:15 [core.py:298] init engine (profile, create kv "
+    "cache, warmup model) took 125.81 s (compilation: 7.53 s)",
+)
+
+
+@pytest.mark.parametrize("length", range(84, 130))
+def test_parts_of_words_in_lines_that_were_cut_state_nothing(length):
+    """As of a window that does not wrap, or `cut -c`."""
+    whole = _figures("\n".join(CUT))
+    cut = _figures("\n".join(line[:length] for line in CUT))
+    assert {name: value for name, value in cut.items() if value is not None} == {
+        name: whole[name] for name, value in cut.items() if value is not None
+    }
+
+
+def _figures(text: str) -> dict[str, object]:
+    (found,) = read(text)[0].values()
+    summary = folded(found).summary
+    memory, graphs = summary.memory_or_none, summary.graphs
+    return {
+        "model": summary.model, "version": summary.engine.version,
+        "length": summary.setting("max_model_len"),
+        "weights": memory.weights_bytes, "tokens": memory.kv_cache_tokens,
+        "graphs": graphs and graphs.memory_bytes, "capture": graphs and graphs.duration_s,
+        "init": summary.time.engine_init_s,
+    }  # fmt: skip
+
+
+def test_lines_of_one_length_that_differ_in_numbers_alone_are_whole():
+    line = "(Worker_TP{0} pid=2{0}) INFO 06-07 13:19:15 [custom_all_reduce.py:216] Registering 24{0} addresses"
+    assert cut_at("\n".join(line.format(n) for n in range(8))) is None

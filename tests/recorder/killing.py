@@ -118,7 +118,7 @@ def counts(found):
         "oldest missing event at the kill, largest ms": round(ages[-1]),
         "kills that lost events older than 250 ms": sum(age > 250 for age in ages),
         "killed before the first event was stored": len(found) - len(with_events),
-        "shown as interrupted": sum(a.status == "interrupted" for a in with_events),
+        "shown as failed": sum(a.status == "failed" for a in with_events),
         "that say in which bucket they ended": sum(a.names_last_bucket for a in with_events),
     }  # fmt: skip
 

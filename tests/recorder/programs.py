@@ -13,7 +13,7 @@ import os, sys, threading, time
 from warmup_insights.model.events import *
 from warmup_insights.recorder import Recorder
 from warmup_insights.model.run import RunRecord
-from warmup_insights.storage import Spool
+from warmup_insights.storage.spool import Spool
 
 def step(number, **fields):
     return WarmupStep(phase="prompt", index=number, **fields)

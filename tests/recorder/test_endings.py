@@ -154,7 +154,7 @@ import multiprocessing, sys
 from warmup_insights.model.events import WarmupStep
 from warmup_insights.recorder import Recorder
 from warmup_insights.model.run import RunRecord
-from warmup_insights.storage import Spool
+from warmup_insights.storage.spool import Spool
 
 recorder = Recorder(Spool(sys.argv[1], RunRecord(run_id="run1")))
 
@@ -197,11 +197,11 @@ def test_a_store_has_connections_of_its_own_in_a_child(tmp_path):
         assert store.runs() == []
         [inherited] = [c for c in os.listdir("/proc/self/fd")
                        if os.path.realpath(f"/proc/self/fd/{c}") == path]
-        engine = store._engine
+        pool = store._engine.pool
         pid = os.fork()
         if pid == 0:
-            assert store._engine is not engine
-            del engine
+            assert store._engine.pool is not pool
+            del pool
             gc.collect()
             assert os.readlink(f"/proc/self/fd/{inherited}") == path
             with store.begin() as transaction:
@@ -237,14 +237,14 @@ def test_a_closed_recorder_stays_closed_in_a_child(tmp_path):
 
 @pytest.mark.long
 def test_kill_at_random_moments_keeps_what_was_acknowledged(tmp_path):
-    """The database opens, flushed events are there, and the run shows as interrupted."""
+    """The database opens, flushed events are there, and the run shows as failed."""
     chance = random.Random(20261120)
     for number in range(KILLS):
         left = kill_once(tmp_path / f"{number}.db", chance.uniform(0, 1.8))
         assert left.is_gapless
         assert left.num_stored >= left.num_flushed
         assert left.missing_s < 0.8  # 0.25 s, and room for a busy machine
-        assert left.status == ("interrupted" if left.num_stored else None)
+        assert left.status == ("failed" if left.num_stored else None)
         assert left.names_last_bucket
 
 
@@ -265,13 +265,13 @@ def test_a_living_recorder_is_not_interrupted(tmp_path):
     with open_store(path) as store:
         run = store.run("run1")
         assert run.status_at(time.time() + 30) == "running"
-        assert run.status_at(time.time() + 90) == "interrupted"
-        assert run.status_at(time.time() - 90) == "interrupted"
+        assert run.status_at(time.time() + 90) == "failed"
+        assert run.status_at(time.time() - 90) == "failed"
         program.kill()
         program.wait()
         program.stdout.close()
         assert run.status_at(time.time() + 1) == "running"
-        assert run.status_at(time.time() + 30) == "interrupted"
+        assert run.status_at(time.time() + 30) == "failed"
 
 
 def test_a_full_disk_reaches_nobody(tmp_path):

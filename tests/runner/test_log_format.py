@@ -16,7 +16,6 @@ from hypothesis import strategies as st
 from tests.helpers import folded
 from tests.runner.helpers import of_kind, seed_settings, simulated_device
 from tests.runner.parsing import read_log
-from warmup_insights.errors import SettingError
 from warmup_insights.model.events import (
     BenchmarkResult,
     BucketMiss,
@@ -46,7 +45,7 @@ from warmup_insights.model.events import (
     WarmupStep,
 )
 from warmup_insights.rules.model_shape import PRESETS
-from warmup_insights.runner.log_format import LOG_FORMATS, open_log
+from warmup_insights.runner.log_format import LOG_FORMATS, LogWriter
 from warmup_insights.runner.session import Session
 from warmup_insights.runner.settings import RunSettings
 from warmup_insights.runner.workload import WorkloadSettings
@@ -172,7 +171,7 @@ def record(run_settings, dialect, workload=None):
     """A simulated run: its events and its log."""
     events, stream = [], io.StringIO()
     device = simulated_device()
-    writer = open_log(dialect, stream)
+    writer = LogWriter(LOG_FORMATS[dialect], stream)
 
     def sink(event):
         events.append(event)
@@ -407,8 +406,3 @@ def test_a_log_says_who_wrote_it_and_whether_it_was_measured():
     _, _, log = record(seed_settings(), "vllm-fork")
     assert log.startswith("# written by the reference engine of warmup-insights")
     assert "simulated on simulated Gaudi 2" in log.split("\n")[0]
-
-
-def test_an_unknown_format_is_named():
-    with pytest.raises(SettingError, match=r"'sglang'.*vllm-fork"):
-        open_log("sglang", io.StringIO())

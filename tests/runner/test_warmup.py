@@ -359,6 +359,6 @@ def test_an_event_without_a_time_gets_that_of_the_device():
     events, device = [], simulated_device()
     emitter = Emitter(events.append, device)
     device.wait(5.0)
-    emitter.emit(Note(topic="t", text="a"))
-    emitter.emit(Note(topic="t", text="b", time=1.0))
+    emitter.emit(Note, topic="t", text="a")
+    emitter.emit(Note, topic="t", text="b", time=1.0)
     assert [event.time for event in events] == [device.now(), 1.0]

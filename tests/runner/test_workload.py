@@ -13,12 +13,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from warmup_insights.errors import InputError, SettingError
-from warmup_insights.runner.metrics import (
-    RequestTimes,
-    benchmark_values,
-    percentile,
-    result_block,
-)
+from warmup_insights.runner.log_format import result_block
+from warmup_insights.runner.serving import RequestTimes, benchmark_values, percentile
 from warmup_insights.runner.workload import (
     WorkloadSettings,
     load_requests,

@@ -15,10 +15,9 @@ from tests.helpers import ROOT
 from tests.recorder.programs import run_program
 from tests.recorder.test_endings import events_of, indexes
 from tests.safety.ingest_killing import STEP
-from warmup_insights.drainer import open_store
+from warmup_insights.drainer import drain, open_store
 from warmup_insights.model.events import Note
 from warmup_insights.storage import EventStore
-from warmup_insights.storage.drain import drain
 from warmup_insights.storage.spool import read_spool
 
 SMALL = 400 << 10

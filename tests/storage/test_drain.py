@@ -9,7 +9,8 @@ import time
 import pytest
 
 from tests.storage.builders import make_run, make_steps
-from warmup_insights.drainer import open_store
+from warmup_insights import drainer
+from warmup_insights.drainer import drain, learned_columns, open_store
 from warmup_insights.ingest.single import ingest_path
 from warmup_insights.model.events import (
     ConfigRecorded,
@@ -20,10 +21,8 @@ from warmup_insights.model.events import (
     ServerReady,
 )
 from warmup_insights.runs import delete_runs
-from warmup_insights.storage import EventStore, Spool
-from warmup_insights.storage import drain as drain_module
-from warmup_insights.storage.drain import drain, learned_columns
-from warmup_insights.storage.spool import find_spools
+from warmup_insights.storage import EventStore
+from warmup_insights.storage.spool import Spool, find_spools
 
 
 @pytest.fixture(autouse=True)
@@ -75,7 +74,7 @@ def test_a_sign_of_life_is_stored(database):
 
 
 def test_large_spools_take_several_transactions(database, monkeypatch):
-    monkeypatch.setattr(drain_module, "BATCH", 7)
+    monkeypatch.setattr(drainer, "BATCH", 7)
     spool = Spool(database, make_run())
     spool.append(make_steps(28))
     spool.close()
@@ -135,9 +134,10 @@ def test_a_cut_last_line_is_counted_in_the_run(database):
     spool = Spool(database, make_run(process="elsewhere|1|1"))
     spool.append(make_steps(3))
     spool.path.write_bytes(spool.path.read_bytes()[:-30])
-    assert drained(database).num_unreadable == 0  # the rest may still come
+    drained(database)
+    assert events_of(database) == make_steps(3)[:2]  # the rest may still come
     os.utime(spool.path, (5000.0, 5000.0))
-    assert drained(database).num_unreadable == 1
+    drained(database)
     *steps, note = events_of(database)
     assert steps == make_steps(3)[:2]
     assert (note.topic, note.count) == ("events_dropped", 1)

@@ -66,7 +66,7 @@ def test_reading_goes_block_by_block(store, monkeypatch):
     steps = make_steps(13)
     add_run(store, events=steps)
     assert list(store.events("run1")) == steps
-    reader = store.events("run1")
+    reader = iter(store.events("run1"))
     next(reader)
     add_run(store, "run2")  # a writer is not kept out by a reader in the middle
     assert len(list(reader)) == 12

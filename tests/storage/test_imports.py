@@ -26,7 +26,7 @@ def modules_after(statement):
 @pytest.mark.parametrize(
     "statement",
     [
-        "from warmup_insights.storage import default_database",
+        "from warmup_insights.storage.location import default_database",
         "import warmup_insights.recorder, warmup_insights.storage.spool",
         "import warmup_insights.cli.options, warmup_insights.cli.prune",
     ],

@@ -13,8 +13,8 @@ import pytest
 from tests.storage.builders import add_run, make_run, make_steps
 from warmup_insights.errors import StoreBusyError, StoreError
 from warmup_insights.runs import delete_runs
-from warmup_insights.storage import EventStore, default_database
-from warmup_insights.storage.location import shown_location
+from warmup_insights.storage import EventStore
+from warmup_insights.storage.location import default_database, shown_location
 
 NOBODY = 65534
 

@@ -36,6 +36,17 @@ def test_run_table_takes_the_filters_of_runs(filled):
     assert filled.distinct("model") == ["m"]
 
 
+def test_run_table_has_runs_without_a_time_last_on_every_page(filled):
+    with filled.begin() as transaction:
+        for name in ("c", "d"):
+            transaction.ensure_run(RunRecord(run_id=name * 12, created_at=9.0))
+    ids = [row["run_id"] for row in filled.run_table()]
+    assert ids == [A, B, "d" * 12, "c" * 12]
+    assert [filled.run_table(limit=1, offset=n)[0]["run_id"] for n in range(4)] == ids
+    assert [row["run_id"] for row in filled.run_table(limit=3, offset=1)] == ids[1:]
+    assert [row["run_id"] for row in filled.run_table(model="m", offset=1)] == []
+
+
 def test_newest_change_differs_after_a_change(filled):
     before = filled.newest_change()
     filled.update_run(A, label="x")

@@ -25,7 +25,7 @@ from warmup_insights.analysis.plan.planning import (
 )
 from warmup_insights.analysis.plan.regenerate import bucketing_inputs
 from warmup_insights.analysis.summary import Folded, summarize
-from warmup_insights.bucketing.environment import settings_from_mapping
+from warmup_insights.bucketing.settings import settings_from_mapping
 from warmup_insights.bucketing.versions import version_of_run
 from warmup_insights.errors import InputError
 from warmup_insights.ingest.single import ingest_path

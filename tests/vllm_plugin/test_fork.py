@@ -11,7 +11,6 @@ from tests.vllm_plugin.running import executions
 from warmup_insights.vllm_plugin import device
 from warmup_insights.vllm_plugin.hpu import buckets as hpu_buckets
 from warmup_insights.vllm_plugin.hpu import memory as hpu_memory
-from warmup_insights.vllm_plugin.hpu import scenarios as hpu_scenarios
 from warmup_insights.vllm_plugin.hpu import serving as hpu_serving
 from warmup_insights.vllm_plugin.hpu import warmup as hpu_warmup
 
@@ -155,7 +154,7 @@ def test_what_v1_measures_while_it_loads(
 PROBES = {
     "warmup_model": hpu_warmup.warmup_model,
     "warmup_graphs": hpu_warmup.warmup_pass,
-    "warmup_scenario": hpu_scenarios.scenario,
+    "warmup_scenario": hpu_warmup.scenario,
     "_check_config": hpu_serving.check_config,
 }
 

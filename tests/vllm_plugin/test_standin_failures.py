@@ -92,9 +92,9 @@ def test_failures_name_the_phase(place, phase, tmp_path):
 @pytest.mark.parametrize(
     ("broken", "target", "kind"),
     [
-        ("hpu.scenarios:scenario_bucket", "_prepare_dummy_scenario", None),
+        ("hpu.warmup:scenario_bucket", "_prepare_dummy_scenario", None),
         ("hpu.buckets:buckets_of", "generate_prompt_buckets", "buckets_generated"),
-        ("hpu.scenarios:checked_shape", "_check_config", None),
+        ("hpu.warmup:checked_shape", "_check_config", None),
         ("hpu.memory:_note_budget", "determine_available_memory", "memory_budget_set"),
     ],
 )

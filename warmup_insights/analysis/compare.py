@@ -120,10 +120,15 @@ class Comparability:
 def _model_reason(old: RunSummary, new: RunSummary) -> str | None:
     """How the models differ; None where they do not or one is unknown. The folder or
     the owner of a model is no difference."""
-    names = [(run.model or "").rstrip("/").rsplit("/", 1)[-1] for run in (old, new)]
+    names = [_without_folder(run.model or "") for run in (old, new)]
     if not all(names) or names[0].casefold() == names[1].casefold():
         return None
     return f"the models differ ({names[0]}, {names[1]})"
+
+
+def _without_folder(model: str) -> str:
+    """The name of a model without its folder or owner."""
+    return model.rstrip("/").rsplit("/", 1)[-1]
 
 
 def _kind_reason(old: RunSummary, new: RunSummary) -> str | None:
@@ -182,7 +187,8 @@ def _contradiction_note(names: frozenset[str]) -> Iterator[str]:
 Run = tuple[RunSummary, Sequence[BucketRow]]
 
 NOTICEABLE = 0.10
-"""A cost that moved by less than this share is the same cost."""
+"""Equal starts differ by as much in their times: what moved by less is stated, and never
+judged. On a busy machine they differ by more, docs/compare.md has by how much."""
 
 
 @dataclass(frozen=True)
@@ -336,8 +342,8 @@ def compare_settings(
 
     A setting differs when two runs state it and mean different values; `0.9` and
     `"0.90"`, `true` and `"1"` mean the same. Engine, version, model, device and ranks
-    count as settings. One that repeats the name of the model in every run, as `tokenizer`
-    and `served_model_name` do by default, is no setting of its own.
+    count as settings. One that repeats the name of the model in every run, with or without
+    its folder, as `tokenizer` and `served_model_name` do, is no setting of its own.
     """
     facts = [_facts(summary) for summary in summaries]
     names = list(dict.fromkeys(name for fact in facts for name in fact))
@@ -346,7 +352,8 @@ def compare_settings(
         values = tuple(fact.get(name) for fact in facts)
         stated = [value for value in values if value is not None]
         is_model = name != "model" and all(
-            value is None or value == fact["model"]
+            value is None
+            or _without_folder(str(value)) == _without_folder(str(fact["model"]))
             for value, fact in zip(values, facts, strict=True)
         )
         if not stated or is_model:
@@ -411,8 +418,9 @@ _ALWAYS_TELLING = ("warmup_s", "captured_percent", "num_kv_blocks", "misses")
 class Change:
     """From the baseline to one run.
 
-    `verdict` is `better`, `worse`, `changed` (no direction is better), `same`,
-    `unknown` or `not_comparable`. `percent` is None where a percentage means nothing.
+    `verdict` is `better`, `worse`, `changed` (no direction is better), `same`, `noise`
+    (two equal starts differ by as much), `unknown` or `not_comparable`. `percent` is None
+    where a percentage means nothing.
     """
 
     absolute: float | None
@@ -586,7 +594,12 @@ def change(
     if not is_small and difference <= MOST_TIMES * before:
         percent = 100.0 * difference / before
     is_same = abs(difference) <= _slack(figure, old, new)
-    verdict = _verdict(figure, difference, fit, is_same=is_same)
+    is_near = abs(difference) <= NOTICEABLE * max(before, after)
+    # What a model of a device computes is the same for equal starts.
+    is_measured = "simulated" not in (old.device.kind, new.device.kind)
+    is_time = figure.unit == "s" or figure.group == "serving"
+    is_noise = is_time and figure.better is not None and is_near and is_measured
+    verdict = _verdict(figure, difference, fit, is_same=is_same, is_noise=is_noise)
     return Change(difference, percent, verdict, is_same)
 
 
@@ -600,12 +613,19 @@ def _slack(figure: Figure, old: RunSummary, new: RunSummary) -> float:
 
 
 def _verdict(
-    figure: Figure, difference: float, fit: Comparability, *, is_same: bool
+    figure: Figure,
+    difference: float,
+    fit: Comparability,
+    *,
+    is_same: bool,
+    is_noise: bool,
 ) -> str:
     if fit.reason(figure) is not None:
         return "not_comparable"
     if is_same:
         return "same"
+    if is_noise:
+        return "noise"
     if figure.better is None:
         return "changed"
     return "better" if (difference > 0) == (figure.better == "higher") else "worse"

@@ -80,10 +80,12 @@ def _captures(summary: RunSummary) -> Iterator[str]:
 
 
 def _coverage(summary: RunSummary) -> Iterator[str]:
+    so_far = " so far" if summary.status == "running" else ""
     for phase, part in (summary.buckets or {}).items():
         warmed, generated = part.warmed, part.generated
         if warmed is not None and generated and warmed < generated:
-            yield f"{generated - warmed} of {generated} {phase} buckets were not warmed."
+            missing = f"{generated - warmed} of {generated} {phase} buckets"
+            yield f"{missing} were not warmed{so_far}."
         if part.omitted:
             yield f"{part.omitted} {phase} buckets were made and dropped again."
     if summary.misses:

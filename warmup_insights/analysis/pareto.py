@@ -302,8 +302,20 @@ def pick(
 
     first, *rest = sorted(marked, key=order, reverse=True)
     why = _why(first, main, weakest[id(first)], len(marked))
-    others = tuple((row, trade_text(row, first, tolerance)) for row in rest[:2])
-    return Pick(first, goal, why, others)
+    # A configuration that ran several times with one outcome is one alternative, and
+    # that of the first is none.
+    found: dict[tuple[str, str], ConfigurationRow] = {}
+    for row in [first, *rest]:
+        text = trade_text(row, first, tolerance)
+        found.setdefault((_configuration(row), text), row)
+    others = [(row, text) for (_, text), row in found.items()]
+    return Pick(first, goal, why, tuple(others[1:3]))
+
+
+def _configuration(row: ConfigurationRow) -> str:
+    """What is equal for runs of one configuration; a run without settings is its own."""
+    known = {k: str(v) for k, v in row.settings.items() if v is not None}
+    return str(sorted(known.items())) if known else row.run_id
 
 
 def _share_of_best(

@@ -88,6 +88,8 @@ def _outcome(summary: RunSummary) -> str:
     """How far the start came, and after what time."""
     wall = BY_NAME["wall_s"].trusted(summary)
     after = f" after {format_duration(wall)}" if wall and wall >= SHORTEST_S else ""
+    if after and summary.time.is_excerpt:
+        after = f" {format_duration(wall)} after the first line"
     if "wall_s" in contradictory(summary):
         after = " after a time for which the evidence is contradictory"
     stage = progress_text(summary.progress)
@@ -229,7 +231,7 @@ def largest_phase_text(summary: RunSummary) -> str:
     """The largest phase with its seconds and its share, and the time that no line of the
     log covers where that is more; empty where nothing is known."""
     found, wall = largest_phase(summary), BY_NAME["wall_s"].trusted(summary)
-    if summary.time.is_excerpt and summary.time.engine_init_s:
+    if summary.time.wall_s is None and summary.time.engine_init_s:
         took = BY_NAME["graph_capture_s"].trusted(summary) or 0.0
         is_most = 2 * took > summary.time.engine_init_s
         return f"{format_duration(took)} went into capturing graphs" if is_most else ""
@@ -245,7 +247,8 @@ def largest_phase_text(summary: RunSummary) -> str:
     name, seconds = found
     words = largest_phase_words(summary, name)
     of, whole = format_duration(seconds), format_duration(wall)
-    if f"after {whole}" not in _outcome(summary):
+    outcome = _outcome(summary)
+    if not (f"after {whole}" in outcome or f"{whole} after" in outcome):
         of += f" of {whole}"
     if not summary.is_log or wall >= 10:  # timestamps of logs are whole seconds
         share = 100 * seconds / wall
@@ -310,16 +313,23 @@ def _left(summary: RunSummary) -> Iterator[str]:
 
 def _has_several_engines(summary: RunSummary) -> bool:
     """Whether a server has several data parallel engines: each prints its own KV cache, and
-    where each is configured as the only one, more ranks than one engine has show it."""
-    config = summary.config
+    where each is configured as the only one, more ranks than one engine has show it.
+
+    On TPU one engine may hold all data parallel shards (tpu-inference
+    `layers/common/sharding.py`).
+    """
+    config, ranks = summary.config, summary.ranks or 1
     engines = config.get("data_parallel_size")
-    if isinstance(engines, int) and engines > 1:
+    has_number = isinstance(engines, int) and engines > 1
+    if summary.device.kind == "tpu":
+        return has_number and ranks > 1
+    if has_number:
         return config.get("data_parallel_rank") is None
     tensor = config.get("tensor_parallel_size")
     names = ("pipeline_parallel_size", "prefill_context_parallel_size")
     others = [config.get(name, 1) for name in names]
     sizes = [size for size in (tensor, *others) if isinstance(size, int)]
-    return len(sizes) == 3 and (summary.ranks or 1) > math.prod(sizes)
+    return len(sizes) == 3 and ranks > math.prod(sizes)
 
 
 def failure_sentence(failure: FailureFacts) -> str:

@@ -10,8 +10,8 @@ differs.
 
 from __future__ import annotations
 
-from warmup_insights.bucketing.environment import settings_from_mapping
 from warmup_insights.bucketing.generate import generate
 from warmup_insights.bucketing.lookup import BucketTable
+from warmup_insights.bucketing.settings import settings_from_mapping
 
 __all__ = ["BucketTable", "generate", "settings_from_mapping"]

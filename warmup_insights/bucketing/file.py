@@ -7,7 +7,7 @@ import re
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import NamedTuple, NoReturn
+from typing import NoReturn
 
 from warmup_insights.bucketing.base import Bucket
 from warmup_insights.errors import InputError, cannot_read
@@ -26,13 +26,6 @@ _END = re.compile(r"\s*(?:#.*)?")
 _FIELDS = ("batch size", "query length", "number of blocks")
 
 
-class FileLine(NamedTuple):
-    """One line that holds buckets: its number, from 1, and what it expands to."""
-
-    number: int
-    buckets: tuple[Bucket, ...]
-
-
 @dataclass(frozen=True)
 class BucketFile:
     """The buckets of one file: query length 1 is a decode bucket, all else a prompt.
@@ -42,7 +35,6 @@ class BucketFile:
     """
 
     name: str
-    lines: tuple[FileLine, ...]
     prompt: tuple[Bucket, ...]
     decode: tuple[Bucket, ...]
 
@@ -82,7 +74,7 @@ def parse_bucket_lines(lines: Iterable[str], name: str) -> BucketFile:
         InputError: a line is not in the grammar, or there are too many buckets; the
             message starts with `name:line`.
     """
-    parsed = []
+    found: set[Bucket] = set()
     total = 0
     for number, line in enumerate(lines, 1):
         buckets = parse_bucket_line(line, f"{name}:{number}")
@@ -92,18 +84,15 @@ def parse_bucket_lines(lines: Iterable[str], name: str) -> BucketFile:
                 f"{name}:{number}: the file has more than {MAX_BUCKETS_PER_FILE} "
                 "buckets; use larger steps"
             )
-        if buckets:
-            parsed.append(FileLine(number, buckets))
-    return collect_lines(name, parsed)
+        found.update(buckets)
+    return make_bucket_file(name, found)
 
 
-def collect_lines(name: str, lines: Iterable[FileLine]) -> BucketFile:
-    """A BucketFile of lines that are already expanded."""
-    kept = tuple(lines)
-    buckets = sorted({bucket for line in kept for bucket in line.buckets})
+def make_bucket_file(name: str, distinct: Iterable[Bucket]) -> BucketFile:
+    """The file that these buckets are in, each given once."""
+    buckets = sorted(distinct)
     return BucketFile(
         name=name,
-        lines=kept,
         prompt=tuple(bucket for bucket in buckets if bucket.query_len != 1),
         decode=tuple(bucket for bucket in buckets if bucket.query_len == 1),
     )

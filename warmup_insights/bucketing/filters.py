@@ -6,7 +6,12 @@ from collections import Counter
 from collections.abc import Callable
 from typing import NamedTuple
 
-from warmup_insights.bucketing.base import Bucket, DroppedBucket, Phase
+from warmup_insights.bucketing.base import (
+    Bucket,
+    DimensionRange,
+    DroppedBucket,
+    Phase,
+)
 from warmup_insights.bucketing.settings import BucketingSettings
 from warmup_insights.errors import SettingError
 
@@ -169,6 +174,9 @@ class PhaseDraft:
         if phase == "prompt" and (sliced := sliding_window_condition(settings)):
             self._conditions = (*self._conditions, sliced)
         self._checks = [(each.holds, each.text) for each in self._conditions]
+        self.ranges: tuple[DimensionRange, ...] = ()
+        """What the candidates are a product of."""
+        self.notes: tuple[str, ...] = ()
         self._kept: set[Bucket] = set()
         self._dropped: dict[Bucket, DroppedBucket] = {}
 

@@ -8,13 +8,11 @@ from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from functools import partial
 from itertools import islice, product
-from typing import NamedTuple
 
 from warmup_insights.bucketing.base import (
     DIMENSIONS,
     Bucket,
     DimensionRange,
-    DroppedBucket,
     GeneratedBuckets,
     Phase,
 )
@@ -47,13 +45,6 @@ _SHORT_NAMES = {"prompt": ("bs", "query", "ctx"), "decode": ("bs", "query", "blo
 _EDGE = "the largest num_blocks becomes floor((max_model_len - query_len) / block_size)"
 
 
-class _PhaseResult(NamedTuple):
-    buckets: tuple[Bucket, ...]
-    ranges: tuple[DimensionRange, ...]
-    dropped: tuple[DroppedBucket, ...]
-    notes: tuple[str, ...]
-
-
 def generate(settings: BucketingSettings) -> GeneratedBuckets:
     """All buckets that an engine with these settings warms up, and why not the others.
 
@@ -75,18 +66,19 @@ def generate(settings: BucketingSettings) -> GeneratedBuckets:
             "exp or lin, or a version from v0.20.0rc0 on"
         )
     with _collector_paused():
-        prompt = _generate_phase(settings, "prompt")
-        decode = _generate_phase(settings, "decode")
-    decode_buckets = decode.buckets
+        prompt = _offered(settings, "prompt")
+        prompt_buckets = prompt.buckets()
+        decode = _offered(settings, "decode")
+        decode_buckets = seeds = decode.buckets()
     if settings.num_speculative_tokens and rules.speculates:
-        decode_buckets = speculative_buckets(settings, decode.buckets)
+        decode_buckets = speculative_buckets(settings, seeds)
     return GeneratedBuckets(
         strategy="file" if settings.bucket_file else settings.strategy,
-        prompt=prompt.buckets,
+        prompt=prompt_buckets,
         decode=decode_buckets,
-        seed_decode=decode.buckets,
+        seed_decode=seeds,
         ranges=prompt.ranges + decode.ranges,
-        dropped=prompt.dropped + decode.dropped,
+        dropped=prompt.dropped() + decode.dropped(),
         fallback_max_ctx=max(bucket.num_blocks for bucket in decode_buckets),
         notes=grouped(
             *settings.notes, *override_notes(settings), *prompt.notes, *decode.notes
@@ -149,19 +141,27 @@ def speculative_buckets(
     return tuple(sorted(buckets))
 
 
-def _generate_phase(settings: BucketingSettings, phase: Phase) -> _PhaseResult:
+def _offered(settings: BucketingSettings, phase: Phase) -> PhaseDraft:
+    """The candidates of one phase, kept and dropped."""
     draft = PhaseDraft(settings, phase)
     if settings.bucket_file is not None:
         file = settings.bucket_file
         for bucket in file.prompt if phase == "prompt" else file.decode:
             draft.offer(bucket)
-        return _PhaseResult(draft.buckets(), (), draft.dropped(), ())
-    if settings.rules.early:
-        ranges, notes = offer_early(draft, settings, phase)
-        return _PhaseResult(draft.buckets(), ranges, draft.dropped(), notes)
+    elif settings.rules.early:
+        offer_early(draft, settings, phase)
+    else:
+        _offer_product(draft, settings, phase)
+    return draft
+
+
+def _offer_product(
+    draft: PhaseDraft, settings: BucketingSettings, phase: Phase
+) -> None:
     strategy = STRATEGIES[settings.strategy]
     plan = strategy.prompt(settings) if phase == "prompt" else strategy.decode(settings)
-    ranges = tuple(
+    draft.notes = plan.notes
+    draft.ranges = tuple(
         DimensionRange(
             phase,
             dimension,
@@ -172,17 +172,7 @@ def _generate_phase(settings: BucketingSettings, phase: Phase) -> _PhaseResult:
             DIMENSIONS, _SHORT_NAMES[phase], plan[:3], strict=True
         )
     )
-    _offer_product(draft, settings, ranges)
-    return _PhaseResult(draft.buckets(), ranges, draft.dropped(), plan.notes)
-
-
-def _offer_product(
-    draft: PhaseDraft,
-    settings: BucketingSettings,
-    ranges: tuple[DimensionRange, ...],
-) -> None:
-    batch_sizes, query_lens, blocks = (list(bounds.values) for bounds in ranges)
-    phase = ranges[0].phase
+    batch_sizes, query_lens, blocks = (list(bounds.values) for bounds in draft.ranges)
     if phase == "prompt":
         query_lens = round_to_mamba_chunks(settings, query_lens)
     elif settings.use_contiguous_pa and blocks[-1] < settings.num_kv_blocks:
@@ -191,7 +181,7 @@ def _offer_product(
     if count > MAX_CANDIDATES:
         names = ", ".join(
             f"{range_name(phase, short)}_STEP={bounds.parameters[1]}"
-            for short, bounds in zip(_SHORT_NAMES[phase], ranges, strict=True)
+            for short, bounds in zip(_SHORT_NAMES[phase], draft.ranges, strict=True)
         )
         raise SettingError(
             f"The {phase} ranges make {count} candidates, more than {MAX_CANDIDATES}; "
@@ -250,10 +240,8 @@ def _offer_edge(
 _Range = tuple[tuple[int, ...], list[int]]
 
 
-def offer_early(
-    draft: PhaseDraft, settings: BucketingSettings, phase: Phase
-) -> tuple[tuple[DimensionRange, ...], tuple[str, ...]]:
-    """Offer the candidates of one phase; the ranges of its dimensions, and notes.
+def offer_early(draft: PhaseDraft, settings: BucketingSettings, phase: Phase) -> None:
+    """Offer the candidates of one phase by the first scheme.
 
     Prompt contexts have no range: they end where query and context fill the largest
     query length.
@@ -265,7 +253,7 @@ def offer_early(
     """
     batch_sizes, lengths = _ranges(settings, phase)
     names = ("batch_size", "query_len" if phase == "prompt" else "num_blocks")
-    ranges = tuple(
+    draft.ranges = tuple(
         DimensionRange(phase, name, parameters, tuple(values))
         for name, (parameters, values) in zip(
             names, (batch_sizes, lengths), strict=True
@@ -274,7 +262,7 @@ def offer_early(
     _check_count(phase, len(batch_sizes[1]) * len(lengths[1]))
     if phase == "decode":
         _offer_decode(draft, settings, batch_sizes[1], lengths[1])
-        return ranges, ()
+        return
     longest = lengths[0][2]
     made = (
         Bucket(batch_size, query_len, num_blocks)
@@ -286,14 +274,13 @@ def offer_early(
     for candidate in candidates:
         draft.offer(candidate)
     if draft.has_buckets:
-        return ranges, ()
+        return
     for candidate in candidates:
         draft.keep(candidate)
-    note = (
+    draft.notes = (
         f"max_num_batched_tokens={settings.max_num_batched_tokens} leaves no prompt "
-        "bucket and is ignored; raise it, or lower a minimum."
+        "bucket and is ignored; raise it, or lower a minimum.",
     )
-    return ranges, (note,)
 
 
 def _check_count(phase: Phase, count: int) -> None:

@@ -9,9 +9,8 @@ from warmup_insights.bucketing.base import Bucket
 from warmup_insights.bucketing.file import (
     MAX_BUCKETS_PER_FILE,
     BucketFile,
-    FileLine,
-    collect_lines,
     is_blank_line,
+    make_bucket_file,
     parse_bucket_line,
 )
 from warmup_insights.bucketing.filters import PhaseDraft
@@ -40,7 +39,6 @@ def lint_bucket_lines(
     With settings, buckets that the engine would drop or change are warnings too.
     """
     problems: list[Problem] = []
-    parsed: list[FileLine] = []
     first_line: dict[Bucket, int] = {}
     for number, line in enumerate(lines, 1):
         try:
@@ -56,9 +54,7 @@ def lint_bucket_lines(
             message = f"{name}:{number}: the line stands for no bucket at all."
             problems.append(Problem(number, "warning", message))
         problems.extend(_repetitions(name, number, buckets, first_line))
-        if buckets:
-            parsed.append(FileLine(number, buckets))
-    file = collect_lines(name, parsed)
+    file = make_bucket_file(name, first_line)
     problems.extend(_missing_phases(file))
     if settings is not None:
         problems.extend(_drops(file, settings, first_line))

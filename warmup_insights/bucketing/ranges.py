@@ -5,7 +5,6 @@ Overrides: names, checks, which one wins, and which change nothing.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import NamedTuple
@@ -14,54 +13,10 @@ from warmup_insights.bucketing.base import PHASES, Phase
 from warmup_insights.bucketing.settings import BucketingSettings
 from warmup_insights.errors import SettingError
 
-_NAME = re.compile(
-    r"VLLM_(PROMPT|DECODE)_(BS|QUERY|SEQ|CTX|BLOCK)_BUCKET_"
-    r"(MIN|STEP|MAX|PAD_MAX|PAD_PERCENT)"
-)
-_LIKE_A_NAME = re.compile(r"VLLM_(?:PROMPT|DECODE)_\w{0,80}BUCKET\w{0,80}")
-
 PARAMETERS = ("min", "step", "max", "pad_max", "pad_percent")
 """Of a range, as the ends of the names of their variables."""
 MAX_RANGE_VALUES = 1_000_000
 """A range with more values than this is refused: no engine could warm it up."""
-
-
-def read_integer(name: str, text: str) -> int:
-    """The integer that a variable holds, by the rules of int().
-
-    Raises:
-        SettingError: the text is not a whole number.
-    """
-    try:
-        return int(text)
-    except ValueError:
-        raise SettingError(
-            f"{name}={text[:40]!r} is not a whole number; set it to digits only or unset it"
-        ) from None
-
-
-def read_overrides(env: Mapping[str, str]) -> dict[str, int]:
-    """Every range override in a mapping of variables.
-
-    The engine takes any whole number; a strategy refuses what makes no range.
-
-    Raises:
-        SettingError: a value is not a whole number.
-    """
-    return {
-        name: read_integer(name, env[name])
-        for name in sorted(env)
-        if _NAME.fullmatch(name)
-    }
-
-
-def misspelt_names(env: Mapping[str, str]) -> list[str]:
-    """Names in a mapping of variables that look like those of ranges and are none."""
-    return [
-        name
-        for name in sorted(env)
-        if _LIKE_A_NAME.fullmatch(name) and _NAME.fullmatch(name) is None
-    ]
 
 
 def variable_name(phase: Phase, dimension: str, parameter: str) -> str:

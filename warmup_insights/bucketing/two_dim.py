@@ -12,9 +12,9 @@ from warmup_insights.bucketing.linear import linear_range
 from warmup_insights.bucketing.ranges import (
     check_range,
     range_name,
-    read_overrides,
     resolve_parameters,
 )
+from warmup_insights.bucketing.settings import read_overrides
 from warmup_insights.errors import SettingError
 
 _MAX_PROMPT_BATCH = 64

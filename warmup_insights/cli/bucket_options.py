@@ -12,14 +12,13 @@ import click
 import msgspec
 
 from warmup_insights.bucketing.base import Phase, StrategyName
-from warmup_insights.bucketing.environment import settings_from_mapping
 from warmup_insights.bucketing.padding import (
     Assumption,
     LengthDistribution,
     assume_lengths,
     parse_lengths,
 )
-from warmup_insights.bucketing.settings import BucketingSettings
+from warmup_insights.bucketing.settings import BucketingSettings, settings_from_mapping
 from warmup_insights.bucketing.versions import MAIN, NEWEST_RELEASE, RELEASES
 from warmup_insights.cli.options import (
     Command,

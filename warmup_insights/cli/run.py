@@ -37,7 +37,8 @@ from warmup_insights.cli.options import (
 )
 from warmup_insights.cli.printing import open_result, print_json, refuse_existing
 from warmup_insights.cli.show import print_summary
-from warmup_insights.devices import DEVICE_CHOICES, Device, open_device
+from warmup_insights.devices import DEVICE_CHOICES, open_device
+from warmup_insights.devices.base import Device
 from warmup_insights.drainer import open_store, recording
 from warmup_insights.errors import SettingError
 from warmup_insights.model.events import (
@@ -54,8 +55,7 @@ from warmup_insights.model.events import (
 )
 from warmup_insights.model.run import RunRecord, new_run_id
 from warmup_insights.rules import VARIABLES
-from warmup_insights.runner.log_format import LOG_FORMATS, open_log
-from warmup_insights.runner.metrics import result_block
+from warmup_insights.runner.log_format import LOG_FORMATS, LogWriter, result_block
 from warmup_insights.runner.session import Outcome, Session
 from warmup_insights.runner.settings import (
     CAPTURE_STRATEGIES,
@@ -359,10 +359,10 @@ def _open_log(options: Mapping[str, Any]) -> Iterator[tuple[Taker, ...]]:
             raise SettingError("--log-file does nothing without --log-format; add it")
         yield ()
     elif path is None:
-        yield (open_log(name, sys.stderr).take,)
+        yield (LogWriter(LOG_FORMATS[name], sys.stderr).take,)
     else:
         with open_result(path, force=options["force"]) as stream:
-            yield (open_log(name, stream).take,)
+            yield (LogWriter(LOG_FORMATS[name], stream).take,)
 
 
 @contextmanager

@@ -39,7 +39,7 @@ BLOCK = 500
 @click.option("--search", help="Part of a name, model, label or note.")
 @json_option
 def runs(db: str, limit: int, search: str | None, as_json: bool) -> None:
-    """A run whose recording process is gone shows as interrupted."""
+    """A start whose recording process is gone shows as failed."""
     with open_store(db) as store:
         if store.stale_runs():
             _refresh(db)
@@ -95,23 +95,28 @@ def _row(row: dict[str, Any], now: float, serving_end: str | None) -> dict[str, 
 
 
 def runs_table(rows: list[dict[str, Any]]) -> TextTable:
-    """The table for a person; how serving ended only where it did in any run."""
-    has_end = any(row["serving_end"] for row in rows)
-    header: tuple[str, ...] = (
-        "run", "status", *["serving ended"] * has_end, "engine", "device", "started (UTC)",
-        "start", "start-up", "warm-up", "captured", "KV blocks", "misses", "name",
-    )  # fmt: skip
-    cells: list[tuple[str, ...]] = [
-        (
-            row["run_id"], row["status"] + (" (synthetic)" if row["synthetic"] else ""),
-            *[row["serving_end"] or ""] * has_end,
-            row["engine"] or "?", row["device"] or "?",
-            (row["started_at"] or "?")[:16].replace("T", " "),
-            row["start"] or "?", format_duration(row["wall_s"]), format_duration(row["warmup_s"]),
-            format_percent(row["capture_percent"]), format_count(row["num_kv_blocks"]),
-            format_count(row["missed"]), row["label"] or row["source"] or "",
-        )
-        for row in rows
-    ]  # fmt: skip
-    right = range(len(header) - 6, len(header) - 1)
-    return make_table("", header, cells, right=right)
+    """The table for a person, without columns in which no run has anything."""
+    cells = {
+        "run": [row["run_id"] for row in rows],
+        "name": [row["label"] or row["source"] or "?" for row in rows],
+        "status": [
+            row["status"] + (" (synthetic)" if row["synthetic"] else "") for row in rows
+        ],
+        "serving ended": [row["serving_end"] or "" for row in rows],
+        "engine": [row["engine"] or "?" for row in rows],
+        "device": [row["device"] or "?" for row in rows],
+        "started (UTC)": [
+            (row["started_at"] or "?")[:16].replace("T", " ") for row in rows
+        ],
+        "start": [row["start"] or "?" for row in rows],
+        "start-up": [format_duration(row["wall_s"]) for row in rows],
+        "warm-up": [format_duration(row["warmup_s"]) for row in rows],
+        "captured": [format_percent(row["capture_percent"]) for row in rows],
+        "KV blocks": [format_count(row["num_kv_blocks"]) for row in rows],
+        "misses": [format_count(row["missed"]) for row in rows],
+    }
+    header = [name for name, column in cells.items() if {*column} - {"", "?"}]
+    numbers = ("start-up", "warm-up", "captured", "KV blocks", "misses")
+    right = [index for index, name in enumerate(header) if name in numbers]
+    columns = [cells[name] for name in header]
+    return make_table("", header, list(zip(*columns, strict=True)), right=right)

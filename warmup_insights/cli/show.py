@@ -78,7 +78,7 @@ BAR = 46
 """Columns of the bar of a whole."""
 _STATUS = {
     "finished": "green", "failed": "red", "skipped": "yellow", "running": "cyan",
-    "interrupted": "red", "stopped": "yellow",
+    "stopped": "yellow",
 }  # fmt: skip
 
 
@@ -154,19 +154,24 @@ def _bar(part: float, whole: float) -> str:
 
 def _time(summary: RunSummary) -> TextTable:
     times, wall = summary.time, summary.time.wall_s
-    if not wall or (summary.is_log and wall < SHORTEST_S):
-        return make_list("Time: as far as stated", _time_notes(summary, 0.0))
     phases = sorted(times.seconds_by_phase().items(), key=lambda item: -item[1])
     if times.unlogged_s:
         phases.append(("unlogged time", times.unlogged_s))
+    whole = sum(seconds for _, seconds in phases) if wall is None else wall
+    if not whole or (summary.is_log and whole < SHORTEST_S):
+        return make_list("Time: as far as stated", _time_notes(summary, 0.0))
     rows = [
         (name.replace("_", " "),
          format_duration(seconds) + contradiction_mark(summary, f"phase:{name}"),
-         format_percent(100 * seconds / wall), _bar(seconds, wall))
+         "" if wall is None else format_percent(100 * seconds / wall),
+         _bar(seconds, whole))
         for name, seconds in phases
     ]  # fmt: skip
-    title = f"Where the time went: {text_of(summary, 'wall_s')} in all"
-    note = "\n".join(_time_notes(summary, wall))
+    extent = "in the lines of this log" if times.is_excerpt else "in all"
+    title = f"Where the time went: {text_of(summary, 'wall_s')} {extent}"
+    if wall is None:
+        title = "Where the time went, in the lines of this log"
+    note = "\n".join(_time_notes(summary, whole))
     return make_table(title, ("", "", "", ""), rows, right=(1, 2), note=note)
 
 

@@ -73,11 +73,11 @@ def find_done(
     """The run of a point from an earlier start of the sweep; None if it is to run."""
     wanted = ("finished", "skipped") if retry_failed else _DONE
     for record in store.runs(label=experiment.label(point)):
-        status = record.status_at(time.time())
-        if record.notes == experiment.note and status in wanted:
+        is_over = record.status in wanted  # not of one whose process was killed
+        if record.notes == experiment.note and is_over:
             failure = current(store, record).summary.failure
             reason = failure.message if failure is not None else None
-            return PointOutcome(point, record.run_id, status, None, reason)
+            return PointOutcome(point, record.run_id, record.status, None, reason)
     return None
 
 

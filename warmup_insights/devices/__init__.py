@@ -2,22 +2,8 @@
 
 from __future__ import annotations
 
-from warmup_insights.devices.base import (
-    Device,
-    DeviceOutOfMemory,
-    Graph,
-    MemoryReading,
-)
+from warmup_insights.devices.base import Device
 from warmup_insights.errors import DeviceError, SettingError
-
-__all__ = [
-    "DEVICE_CHOICES",
-    "Device",
-    "DeviceOutOfMemory",
-    "Graph",
-    "MemoryReading",
-    "open_device",
-]
 
 DEVICE_CHOICES = ("cpu", "cuda", "hpu", "simulated:gaudi2", "simulated:gaudi3")
 

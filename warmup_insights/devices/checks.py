@@ -18,7 +18,8 @@ from dataclasses import dataclass, field
 from importlib.util import find_spec
 from typing import Any
 
-from warmup_insights.devices import Device, DeviceOutOfMemory, open_device
+from warmup_insights.devices import open_device
+from warmup_insights.devices.base import Device, DeviceOutOfMemory
 from warmup_insights.errors import WarmupInsightsError
 from warmup_insights.units import MIB, format_bytes, format_duration
 
@@ -65,17 +66,6 @@ def present_device() -> str:
     import torch
 
     return "cuda" if torch.cuda.is_available() else "cpu"
-
-
-def device_checks(device: Device) -> Iterator[tuple[str, Callable[[], Check]]]:
-    """Name and check, in the order in which they are meant to be run."""
-    for name, check in (
-        ("mode", check_mode),
-        ("memory reading", check_memory),
-        ("graph", check_graph),
-        ("clock", check_clock),
-    ):
-        yield name, functools.partial(check, name, device)
 
 
 def check_mode(name: str, device: Device) -> Check:
@@ -241,6 +231,16 @@ def _too_many(device: Device) -> list[int]:
     return [total // PIECES] * (2 * PIECES) if is_alone else [2 * total]
 
 
+CHECKS = {
+    "mode": check_mode,
+    "memory reading": check_memory,
+    "graph": check_graph,
+    "clock": check_clock,
+    "out of memory": check_out_of_memory,
+}
+"""By name, in the order in which they are made."""
+
+
 def tried(name: str, check: Callable[[], Check]) -> Check:
     """The check; an error in it is a result, too."""
     try:
@@ -309,13 +309,9 @@ def main(choice: str) -> None:
         put(Check("device", WRONG, str(error), "See the message"))
         return
     put(_named(device))
-    last = "out of memory"
-    for name, check in (
-        *device_checks(device),
-        (last, lambda: check_out_of_memory(last, device)),
-    ):
+    for name, check in CHECKS.items():
         put(Check(name, GOING_ON))
-        put(tried(name, check))
+        put(tried(name, functools.partial(check, name, device)))
     device.close()
 
 

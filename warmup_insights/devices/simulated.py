@@ -74,10 +74,6 @@ class SimulatedDevice(WorkspaceDevice):
         """Move the clock."""
         self._now += max(0.0, seconds)
 
-    def spend(self, seconds: float) -> None:
-        """Charge time for work."""
-        self.wait(seconds)
-
     def allocate(self, num_bytes: int) -> None:
         """Take memory. Raises DeviceOutOfMemory."""
         self.require(num_bytes)

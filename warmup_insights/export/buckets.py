@@ -115,8 +115,8 @@ def padding_table(report: PaddingReport, lengths: LengthDistribution) -> TextTab
         (phase, "-", "no length fits", "", "", "")
         if summary is None
         else (
-            phase, summary.unit, percent(summary.ratio), f"{summary.mean:.1f} a shape",
-            _worst_text(summary), percent(summary.uncovered),
+            phase, summary.unit, format_percent(100 * summary.ratio), f"{summary.mean:.1f} a shape",
+            _worst_text(summary), format_percent(100 * summary.uncovered),
         )
         for phase, summary in zip(("prompt", "decode", "decode"), report, strict=True)
     ]  # fmt: skip
@@ -150,7 +150,7 @@ def lookup_table(lookup: Lookup, padding: Padding) -> TextTable:
     if lookup.is_covered:
         note = (
             f"{_OUTCOMES[lookup.outcome]}; padded: {padding.tokens:,} tokens "
-            f"({percent(padding.ratio)} of the bucket) and "
+            f"({format_percent(100 * padding.ratio)} of the bucket) and "
             f"{padding.context_tokens:,} tokens of context"
         )
     return make_table(
@@ -215,20 +215,19 @@ def shorten(values: Sequence[int]) -> str:
     return " ".join(texts)
 
 
-def percent(share: float) -> str:
-    """A share as a percentage with one digit."""
-    return f"{share * 100:.1f}%"
-
-
 def _share_text(summary: PaddingSummary | None) -> str:
-    return "-" if summary is None else f"{percent(summary.ratio)} of {summary.unit}"
+    return (
+        "-"
+        if summary is None
+        else f"{format_percent(100 * summary.ratio)} of {summary.unit}"
+    )
 
 
 def _worst_text(summary: PaddingSummary | None) -> str:
     if summary is None:
         return "-"
     shape, bucket = tuple(summary.worst_shape), tuple(summary.worst_bucket)
-    return f"{percent(summary.worst_ratio)}: {shape} in {bucket}"
+    return f"{format_percent(100 * summary.worst_ratio)}: {shape} in {bucket}"
 
 
 def generated_payload(

@@ -34,7 +34,7 @@ MAX_HEAD = 28
 MAX_BUCKETS = 6
 """Buckets that a cell names before it counts the rest."""
 
-_VERDICTS = {"better": " better", "worse": " worse"}
+_VERDICTS = {"better": " better", "worse": " worse", "noise": " within noise"}
 
 
 def comparison_tables(result: Comparison, *, full: bool = False) -> list[TextTable]:

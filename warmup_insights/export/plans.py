@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 from warmup_insights.analysis.pareto import (
@@ -333,34 +333,45 @@ _FIGURES = (
     "graph_memory_bytes", "warmup_s", "ready_s", "engine_init_s",
 )  # fmt: skip
 
+_STOOD_FOR = {"num_kv_blocks": "kv_cache_tokens", "engine_init_s": "ready_s"}
+"""Figures that are left out where every run states the other one."""
 SweepRow = tuple[Point, ConfigurationRow | None, str]
 
 
 def sweep_table(experiment: Experiment, rows: Sequence[SweepRow]) -> TextTable:
     """One row per point; `*` marks those that no other beats in everything.
 
-    Figures that no point states are left out.
+    Figures that no point states are left out, and those that another column stands for.
     """
+    known = [row for _, row, _ in rows if row is not None]
+
+    def states(name: str, count: Callable[[Iterable[bool]], bool]) -> bool:
+        return count(row.figures[name] is not None for row in known)
+
     figures = [
         name
         for name in _FIGURES
-        if any(row is not None and row.figures[name] is not None for _, row, _ in rows)
+        if states(name, any)
+        and not (name in _STOOD_FOR and states(_STOOD_FOR[name], all))
     ]
+    simulated = [row for row in known if row.is_synthetic]
+    are_all = len(simulated) == len(known) > 0
     names = list(dict.fromkeys(n for point, _, _ in rows for n, _ in point.settings))
     cells = [
         [
             "*" if row is not None and row.is_non_dominated else "",
             *(dict(point.settings).get(name, "") for name in names),
             *(_figure_text(n, row.figures[n] if row else None) for n in figures),
-            f"{status}, simulated" if row is not None and row.is_synthetic else status,
+            f"{status}, simulated" if row in simulated and not are_all else status,
             row.run_id if row is not None else "",
         ]
         for point, row, status in rows
     ]
     header = ["", *names, *map(_heading, figures), "status", "run"]
     right = range(1, len(header) - 2)
-    note = mark_note([row for _, row, _ in rows if row is not None])
-    return make_table(experiment.name, header, cells, right=right, note=note)
+    note = mark_note(known)
+    title = experiment.name + (" (simulated)" if are_all else "")
+    return make_table(title, header, cells, right=right, note=note)
 
 
 def mark_note(rows: Sequence[ConfigurationRow]) -> str:

@@ -198,7 +198,8 @@ def _facts(summary: RunSummary) -> TextTable:
         ("device", device.name or device.kind or ""),
     ]
     if summary.synthetic:
-        rows.append(("synthetic", "the figures come from a simulation"))
+        origin = "a simulated device" if device.kind == "simulated" else "a made-up log"
+        rows.append(("synthetic", f"the figures come from {origin}"))
     if summary.failure is not None:
         rows.append(("failure", failure_sentence(summary.failure)))
     return make_table("", ("what", "value"), [row for row in rows if row[1]])

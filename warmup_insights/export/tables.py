@@ -129,8 +129,8 @@ def _field(value: object) -> object:
 def rich_table(table: TextTable, width: int) -> RenderableType:
     """The table for a terminal, without its note; texts are never read as markup.
 
-    Where a row does not fit the width without breaking words or numbers, its cells follow
-    each other under the first one, each with its head.
+    Where a row does not fit the width without breaking words or numbers, the cells that
+    are known follow each other under the first one, each with its head.
     """
     from rich.markup import escape
     from rich.table import Table as RichTable
@@ -199,10 +199,10 @@ def _widths(table: TextTable, width: int, bars: set[int]) -> list[int] | None:
         zip(table.header, *table.rows, strict=False)
     ):
         words = cells if index in table.right else " ".join(cells).split()
-        longest = max(map(cell_len, [*head.split(), *words]), default=0)
+        longest = max(map(cell_len, words), default=0)
         widths.append(max(map(cell_len, [head, *cells])))
         limit = _LEAST_BAR if index in bars else min(longest, _LEAST)
-        least.append(min(widths[-1], limit))
+        least.append(max(limit, *map(cell_len, ["", *head.split()])))
     over = sum(widths) + _GAP * (len(widths) - 1) - width
     while over > 0:
         free = [i for i, least_width in enumerate(least) if widths[i] > least_width]
@@ -220,18 +220,22 @@ def _fitting(bar: str, width: int, table: TextTable, column: int) -> str:
 
 
 def _blocks(table: TextTable, width: int) -> RenderableType:
-    """Each row as its first cell and, below it, the others, all with their heads."""
+    """Each row as its first cell and, below it, the others that are known, with their
+    heads; a first column without a head stands before the second."""
     from rich.console import Group
     from rich.padding import Padding
     from rich.text import Text
 
     parts: list[RenderableType] = [Text(table.title, "bold")] if table.title else []
+    first = 0 if table.header[0] else 1
     for row in table.rows:
-        head = (f"{table.header[0]} ", "bright_black") if table.header[0] else ""
-        parts.append(Text.assemble(head, (row[0], "bold")))
+        mark = f"{row[0]:1} " if first else ""
+        lead = (f"{table.header[first]} ", "bright_black")
+        parts.append(Text.assemble(mark, lead, (row[first], "bold")))
         line = Text()
-        for head, cell in zip(table.header[1:], row[1:], strict=True):
-            if not cell:
+        rest = slice(first + 1, None)
+        for head, cell in zip(table.header[rest], row[rest], strict=True):
+            if cell in ("", "?"):
                 continue
             pair = Text.assemble((head, "bright_black"), " ", (cell, _style(cell)))
             if line and line.cell_len + 3 + pair.cell_len > width - _GAP:

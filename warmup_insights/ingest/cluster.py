@@ -17,8 +17,6 @@ from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
-import msgspec
-
 from parsers.files import head_digest
 from parsers.source import open_path
 from warmup_insights.errors import InputError, StoreError
@@ -26,20 +24,12 @@ from warmup_insights.ingest.find import INSTALL, RemoteFile, UnsteadyError, open
 from warmup_insights.ingest.outcome import Options, Outcome, Watcher
 from warmup_insights.ingest.single import ingest_file, ingest_path, is_plain
 from warmup_insights.storage import EventStore
-from warmup_insights.storage.engine import Location
-from warmup_insights.storage.rows import to_json
+from warmup_insights.storage.engine import server_url
 
 
-class Answer(msgspec.Struct):
-    """What came of one file, or why it should be tried again."""
-
-    outcome: Outcome | None = None
-    problem: str = ""
-
-
-def heads(files: bytes) -> list[str | None]:
+def heads(files: Sequence[RemoteFile]) -> list[str | None]:
     """How files begin; None where that is unknown."""
-    return [_head(file) for file in msgspec.json.decode(files, type=list[RemoteFile])]
+    return [_head(file) for file in files]
 
 
 def _head(file: RemoteFile) -> str | None:
@@ -55,23 +45,15 @@ def _head(file: RemoteFile) -> str | None:
         return None
 
 
-def read(file: bytes, database: str, options: bytes) -> bytes:
-    """Read one file into the database; an `Answer`. One transaction or nothing."""
-    answer = _read(
-        msgspec.json.decode(file, type=RemoteFile),
-        database,
-        msgspec.json.decode(options, type=Options),
-    )
-    return to_json(msgspec.to_builtins(answer)).encode()
-
-
-def _read(file: RemoteFile, database: str, options: Options) -> Answer:
+def read(file: RemoteFile, database: str, options: Options) -> Outcome | str:
+    """Read one file into the database, in one transaction; what came of it, or why it
+    should be tried again."""
     try:
-        return Answer(_ingest(_store(database), file, options))
+        return _ingest(_store(database), file, options)
     except (StoreError, UnsteadyError) as error:
-        return Answer(problem=str(error))
+        return str(error)
     except InputError as error:
-        return Answer(Outcome(file.shown, state="failed", error=str(error)))
+        return Outcome(file.shown, state="failed", error=str(error))
 
 
 def _ingest(store: EventStore, file: RemoteFile, options: Options) -> Outcome:
@@ -120,10 +102,9 @@ def ingest_on_ray(
 
 def _connect(database: str, address: str) -> Any:
     """Ray, connected to a cluster. The database is ready then."""
-    location = Location(database)
-    if location.url is None:
+    if server_url(database) is None:
         raise InputError(
-            f"Other machines cannot write the SQLite database {location}; "
+            f"Other machines cannot write the SQLite database {database}; "
             "give a PostgreSQL one: --db postgresql://user@host/name"
         )
     EventStore(database).close()
@@ -176,7 +157,7 @@ class _Work:
         self._ray = ray
         self._files = list(files)
         self._database = database
-        self._options = msgspec.json.encode(options)
+        self._options = options
         self._watcher = watcher or Watcher()
         # We try again ourselves, so that every attempt is counted and printed.
         remote = ray.remote(max_retries=0)
@@ -205,7 +186,7 @@ class _Work:
         """Files that begin alike, in their order, line by line."""
         starts = range(0, len(self._files), HEADS_PER_TASK)
         parts = [self._files[n : n + HEADS_PER_TASK] for n in starts]
-        tasks = [self._heads.remote(msgspec.json.encode(part)) for part in parts]
+        tasks = [self._heads.remote(part) for part in parts]
         lines: dict[str, deque[int]] = {}
         index = 0
         for part, task in zip(parts, tasks, strict=True):
@@ -219,7 +200,7 @@ class _Work:
             with suppress(self._ray.exceptions.RayError):
                 found: list[str | None] = self._ray.get(task)
                 return found
-            task = self._heads.remote(msgspec.json.encode(part))
+            task = self._heads.remote(part)
         raise InputError(
             f"The machines of the cluster could not open {part[0].shown} and the files "
             "after it; check that each has this version of warmup-insights"
@@ -230,7 +211,7 @@ class _Work:
         cores = int(self._ray.cluster_resources().get("CPU", 1))
         while self._lines and len(self._running) < PER_CORE * max(1, cores):
             line = self._lines.popleft()
-            file = msgspec.json.encode(self._files[line[0]])
+            file = self._files[line[0]]
             task = self._read.remote(file, self._database, self._options)
             self._running[task] = line
 
@@ -238,11 +219,11 @@ class _Work:
         line = self._running.pop(task)
         index = line[0]
         try:
-            answer = msgspec.json.decode(self._ray.get(task), type=Answer)
+            found: Outcome | str = self._ray.get(task)
         except self._ray.exceptions.RayError as error:
-            answer = Answer(problem=self._reason(error))
+            found = self._reason(error)
         self._attempts[index] += 1
-        outcome = answer.outcome or self._failed(index, answer.problem)
+        outcome = self._failed(index, found) if isinstance(found, str) else found
         if outcome is not None:
             self._outcomes[index] = outcome
             self._watcher.read(self._files[index].size_bytes)

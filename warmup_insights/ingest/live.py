@@ -125,6 +125,7 @@ class LiveStart:
 
     def _changed(self) -> LiveState | None:
         before = self._state
+        self._parser.settle()
         for ordinal, events in self._parser.take():
             if ordinal != self._run:
                 self._begin(ordinal)

@@ -13,7 +13,7 @@ from concurrent.futures import Future, ProcessPoolExecutor, wait
 from concurrent.futures.process import BrokenProcessPool
 from contextlib import suppress
 from dataclasses import dataclass
-from multiprocessing import get_context
+from multiprocessing import Pipe, get_context
 from pathlib import Path
 
 from parsers.source import open_path
@@ -37,7 +37,6 @@ from warmup_insights.ingest.single import (
     store_log,
     unchanged,
 )
-from warmup_insights.model.run import SourceRecord
 from warmup_insights.storage import EventStore
 
 FOLLOW_S = 0.02
@@ -65,16 +64,14 @@ class ReaderPool:
         self._options = options
         self._folder = folder
         self._progress = progress
-        context = get_context("spawn")
-        # They end when this end of the pipe is closed, or this process dies.
-        self._theirs, self._stop = context.Pipe(duplex=False)
-        self._inbound, self._outbound = context.Pipe(duplex=False)
-        self._pool: ProcessPoolExecutor | None = None
-        """None until a log is to be read: where all are stored no process is started."""
+        # Progress comes by it; they end when this end is closed, or this process dies.
+        self._ours, self._theirs = Pipe()
+        self._pools: dict[int, ProcessPoolExecutor] = {}
+        """Number of processes to those that were started; none where all is stored."""
 
     def _new_pool(self, jobs: int) -> ProcessPoolExecutor:
         with worker.starting(self._folder) as current:
-            arguments = (self._theirs, self._outbound, current, self._folder)
+            arguments = (self._theirs, current, self._folder)
             return ProcessPoolExecutor(
                 jobs, get_context("spawn"), worker.begin, arguments
             )
@@ -85,45 +82,47 @@ class ReaderPool:
     def __exit__(self, _: object, error: object, trace: object) -> None:
         """End every process: at once after an error, whatever it is reading."""
         if error is not None:
-            self._stop.close()
-        if self._pool is not None:
-            self._pool.shutdown(cancel_futures=True)
-        for end in (self._stop, self._theirs, self._inbound, self._outbound):
-            end.close()
+            self._ours.close()
+        for pool in self._pools.values():
+            pool.shutdown(cancel_futures=True)
+        self._ours.close()
+        self._theirs.close()
 
     def submit(self, path: str, target: str) -> Future[None]:
-        """Have a log read into a file. Raises BrokenProcessPool when a process died."""
-        if self._pool is None:
-            self._pool = self._new_pool(self._jobs)
-        return self._submit(self._pool, path, target)
+        """Have a log read into a file."""
+        return self._submit(self._jobs, path, target)
 
-    def _submit(
-        self, pool: ProcessPoolExecutor, path: str, target: str
-    ) -> Future[None]:
+    def _submit(self, jobs: int, path: str, target: str) -> Future[None]:
+        if jobs in self._pools:
+            with suppress(BrokenProcessPool), worker.starting(self._folder):
+                return self._pools[jobs].submit(
+                    worker.read_to_file, path, self._options, target
+                )
+            self._pools[jobs].shutdown()  # the end of one process has ended them all
+        pool = self._pools[jobs] = self._new_pool(jobs)
         with worker.starting(self._folder):
             return pool.submit(worker.read_to_file, path, self._options, target)
 
-    def restart(self) -> None:
-        """Replace the pool: the end of one of its processes has ended all of them."""
-        if self._pool is not None:
-            self._pool.shutdown()
-        self._pool = self._new_pool(self._jobs)
+    def read_alone(self, path: str, target: str) -> Future[None]:
+        """Have a log read again by a process that reads nothing else, after one died.
 
-    def read_alone(self, path: str, target: str) -> None:
-        """Have a log read again by a process of its own, after one died.
-
-        Raises InputError, also when this one dies too.
+        Of all logs that were not read by then one may be to blame. Raises InputError, also
+        when this process dies too.
         """
-        pool = self._new_pool(1)
+        self.remove(target)
+        reading = self._submit(1, path, target)
         try:
-            self.wait_for(self._submit(pool, path, target))
+            self.wait_for(reading)
         except BrokenProcessPool:
+            if not os.path.exists(target):
+                raise WarmupInsightsError(
+                    "The processes that read logs end before they begin; read with --jobs 1"
+                ) from None
             raise InputError(
-                f"{path} could not be read: the process that read it died, twice; "
-                "free some memory, or read it alone with --jobs 1"
+                f"{path} could not be read: the process that read it died; free some "
+                "memory, or read it alone with --jobs 1"
             ) from None
-        finally:
-            pool.shutdown(wait=False)
+        return reading
 
     def wait_for(self, reading: Future[None]) -> None:
         """Wait until a log is read.
@@ -159,8 +158,8 @@ class ReaderPool:
     def report(self) -> None:
         """Report the progress since the last time."""
         read = 0
-        while self._inbound.poll():
-            more, written = worker.PROGRESS.unpack(self._inbound.recv_bytes())
+        while self._ours.poll():
+            more, written = worker.PROGRESS.unpack(self._ours.recv_bytes())
             read += more
             self.held_bytes += written
         if read:
@@ -179,8 +178,6 @@ MAX_AHEAD = 1000
 """So many logs are read ahead at most, while a large one is awaited."""
 MAX_AHEAD_BYTES = 256 << 20
 """No further log is given away while so much waits in temporary files."""
-MAX_RESTARTS = 2
-"""So often processes are started again that ended without reading anything."""
 
 
 @dataclass
@@ -196,10 +193,6 @@ class _Ahead:
     """Which version of the file was looked at."""
     reading: Future[None] | None = None
     """None when no process reads it: it is stored, or no plain file."""
-    is_suspect: bool = False
-    """A process died while it was read, perhaps because of it."""
-    num_stored: int = 0
-    """How many logs this call had stored when it was looked at."""
 
 
 class ParallelIngest:
@@ -218,10 +211,6 @@ class ParallelIngest:
         self._watcher = watcher
         self._progress = ReadBytes(files, watcher)
         self._ahead: deque[_Ahead] = deque()
-        self._num_stored = 0
-        self._last_stored: dict[str | None, int] = {}
-        """How a log began, None when unknown, to its number among those stored."""
-        self._num_restarts = 0
         self._pool: ReaderPool
 
     def run(self, jobs: int) -> list[Outcome]:
@@ -245,18 +234,14 @@ class ParallelIngest:
 
     def _look_at(self, path: str, target: str) -> _Ahead:
         """The next log; a process begins to read it unless it is stored."""
-        ahead = _Ahead(path, target, num_stored=self._num_stored)
+        ahead = _Ahead(path, target)
         if is_plain(path):
             # What cannot be opened fails when it is stored.
             with suppress(InputError), open_path(Path(path)) as file:
                 ahead.version = _version(path)
                 ahead.stored = find_stored(self._store, file, Path(path).name)
         if ahead.stored is not None and not ahead.stored.is_whole:
-            try:
-                ahead.reading = self._pool.submit(path, target)
-            except BrokenProcessPool:
-                self._recover()
-                ahead.reading = self._pool.submit(path, target)
+            ahead.reading = self._pool.submit(path, target)
         return ahead
 
     def _look_ahead(self, unread: Iterator[_Ahead], minimum: int) -> None:
@@ -276,13 +261,13 @@ class ParallelIngest:
     def _store_next(self) -> Outcome:
         ahead = self._ahead[0]
         try:
-            outcome = self._outcome(ahead)
+            try:
+                outcome = self._outcome(ahead)
+            except BrokenProcessPool:  # nothing of the log is stored
+                ahead.reading = self._pool.read_alone(ahead.path, ahead.target)
+                outcome = self._outcome(ahead)
         except InputError as error:
             outcome = Outcome(ahead.path, state="failed", error=str(error))
-        if outcome.state in ("new", "continued"):
-            self._num_stored += 1
-            head = None if ahead.stored is None else ahead.stored.head
-            self._last_stored[head] = self._num_stored
         if ahead.reading is None:
             self._progress.add(file_size(ahead.path))
         else:
@@ -293,25 +278,14 @@ class ParallelIngest:
     def _outcome(self, ahead: _Ahead) -> Outcome:
         path, options = ahead.path, self._options
         if ahead.reading is not None and file_size(path) < LARGE_BYTES:
-            self._wait_for(ahead)
+            self._pool.wait_for(ahead.reading)
         stored = self._stored_by_now(ahead)
         if stored is not None and stored.source is not None and stored.is_whole:
-            known = unchanged(self._store, stored.source, path, options)
-            if known.run_ids or self._store.source_with_digest(stored.source.digest):
-                return known
+            return unchanged(self._store, stored.source, path, options)
         if stored is None or ahead.reading is None:
             return ingest_path(self._store, path, options)
-        try:
-            return self._store_parts(ahead, stored.source)
-        except BrokenProcessPool:  # nothing of the log is stored
-            self._recover()
-            self._wait_for(ahead)
-            return self._store_parts(ahead, stored.source)
-
-    def _store_parts(self, ahead: _Ahead, older: SourceRecord | None) -> Outcome:
-        assert ahead.reading is not None
         parts = self._pool.parts(ahead.reading, ahead.target)
-        return store_log(self._store, parts, ahead.path, self._options, older)
+        return store_log(self._store, parts, path, options, stored.source)
 
     def _stored_by_now(self, ahead: _Ahead) -> Stored | None:
         """What is stored of a log when it is its place; None when it must be read here.
@@ -321,53 +295,10 @@ class ParallelIngest:
         stored, path = ahead.stored, ahead.path
         if stored is None or ahead.version != _version(path):
             return None
-        last = (self._last_stored.get(head, 0) for head in (stored.head, None))
-        if max(last) <= ahead.num_stored:
+        if self._store.beginnings(stored.head) == stored.candidates:
             return stored
         with open_path(Path(path)) as file:
             return find_stored(self._store, file, Path(path).name)
-
-    def _wait_for(self, ahead: _Ahead) -> None:
-        """Wait until a log is read, again if its process dies. Raises InputError."""
-        while not ahead.is_suspect:
-            assert ahead.reading is not None
-            try:
-                return self._pool.wait_for(ahead.reading)
-            except BrokenProcessPool:
-                self._recover()
-        self._pool.read_alone(ahead.path, ahead.target)
-
-    def _recover(self) -> None:
-        """A process died, and with it the pool: read again what was not finished.
-
-        One of the logs that were being read is to blame: each of them is read alone, in
-        input order.
-        """
-        self._pool.restart()
-        broken = [ahead for ahead in self._ahead if _is_broken(ahead)]
-        for ahead in broken:
-            ahead.is_suspect = os.path.exists(ahead.target)
-            self._pool.remove(ahead.target)
-        self._num_restarts = (
-            0 if any(a.is_suspect for a in broken) else self._num_restarts + 1
-        )
-        if self._num_restarts > MAX_RESTARTS:
-            raise WarmupInsightsError(
-                "The processes that read logs end before they begin; read with --jobs 1"
-            )
-        for ahead in broken:
-            if not ahead.is_suspect:
-                ahead.reading = self._pool.submit(ahead.path, ahead.target)
-
-
-def _is_broken(ahead: _Ahead) -> bool:
-    reading = ahead.reading
-    return (
-        reading is not None
-        and not ahead.is_suspect
-        and reading.done()
-        and isinstance(reading.exception(), BrokenProcessPool)
-    )
 
 
 def _version(path: str) -> tuple[int, ...]:

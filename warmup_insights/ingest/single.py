@@ -17,6 +17,7 @@ import msgspec
 
 from parsers.files import digests, head_digest
 from parsers.source import modified_at, open_path
+from warmup_insights.drainer import drain
 from warmup_insights.errors import StoreError
 from warmup_insights.ingest.log import (
     LogEnd,
@@ -27,9 +28,9 @@ from warmup_insights.ingest.log import (
 from warmup_insights.ingest.outcome import Options, Outcome, Progress
 from warmup_insights.model.run import RunRecord, SourceRecord
 from warmup_insights.runs import refresh
-from warmup_insights.storage import EventStore, Transaction
-from warmup_insights.storage.drain import drain
+from warmup_insights.storage import EventStore
 from warmup_insights.storage.spool import is_spool, read_spool, spools_beside
+from warmup_insights.storage.store import Transaction
 
 BATCH = 10_000
 """Events read before the transaction begins; small logs never hold the lock long."""

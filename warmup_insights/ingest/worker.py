@@ -34,7 +34,7 @@ from warmup_insights.storage.rows import to_json
 
 PROGRESS = struct.Struct(">qq")
 """Bytes read and bytes written; short enough to be sent at once by many processes."""
-_progress: Connection | None = None
+_storing: Connection | None = None
 
 
 @contextmanager
@@ -65,25 +65,25 @@ def starting(folder: str) -> Iterator[str]:
         ) from None
 
 
-def begin(stop: Connection, progress: Connection, current: str, folder: str) -> None:
+def begin(storing: Connection, current: str, folder: str) -> None:
     """In a new process of a pool: go where the storing one is, and end with it."""
-    global _progress
-    _progress = progress
+    global _storing
+    _storing = storing
     os.chdir(current)
-    threading.Thread(target=_end_with, args=(stop, folder), daemon=True).start()
+    threading.Thread(target=_end_with, args=(storing, folder), daemon=True).start()
 
 
-def _end_with(stop: Connection, folder: str) -> None:
+def _end_with(storing: Connection, folder: str) -> None:
     """End when the other end of a pipe is closed, by its owner or because that ended."""
     with suppress(EOFError, OSError):
-        stop.recv_bytes()
+        storing.recv_bytes()
     shutil.rmtree(folder, ignore_errors=True)
     os._exit(1)
 
 
 def _report(read: int, written: int) -> None:
-    if _progress is not None:
-        _progress.send_bytes(PROGRESS.pack(read, written))
+    if _storing is not None:
+        _storing.send_bytes(PROGRESS.pack(read, written))
 
 
 def read_to_file(path: str, options: Options, target: str) -> None:
@@ -105,34 +105,23 @@ def read_to_file(path: str, options: Options, target: str) -> None:
         raise no_room(error) from None
 
 
-_LENGTH = struct.Struct(">I")
 _decoder: msgspec.json.Decoder[Part] = msgspec.json.Decoder(Events | LogEnd)
 
 
-def encode_part(part: Part) -> bytes:
-    """A part of a log as JSON; half a surrogate pair, from a hostile log, is replaced."""
-    return to_json(part).encode()
-
-
-def decode_part(data: bytes) -> Part:
-    """The part of a log in these bytes."""
-    return _decoder.decode(data)
-
-
 def write_parts(file: BinaryIO, parts: Iterable[Part]) -> Iterator[int]:
-    """Write the parts of a log to a file; gives the bytes written for each."""
+    """Write the parts of a log to a file, one a line; gives the bytes written for each.
+
+    Half a surrogate pair, from a hostile log, is replaced.
+    """
     for part in parts:
-        data = encode_part(part)
-        yield file.write(_LENGTH.pack(len(data)) + data)
+        yield file.write(f"{to_json(part)}\n".encode())
 
 
 def read_part(file: BinaryIO) -> Part | None:
     """The next part of a log in such a file; None while it is not there as a whole."""
-    start, head = file.tell(), file.read(_LENGTH.size)
-    if len(head) == _LENGTH.size:
-        (size,) = _LENGTH.unpack(head)
-        data = file.read(size)
-        if len(data) == size:
-            return decode_part(data)
+    start = file.tell()
+    line = file.readline()
+    if line.endswith(b"\n"):
+        return _decoder.decode(line)
     file.seek(start)
     return None

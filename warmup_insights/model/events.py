@@ -610,6 +610,9 @@ class FailureFigures(Event, kw_only=True):
     artifact: str | None = None
     """The file of a compiled artefact, or of its loader, that the traceback of an error
     leads through."""
+    module: str | None = None
+    """The innermost file of the engine or of a package in the traceback of an error, below
+    the folder of the packages; torch's own count where they compile."""
 
 
 class Failure(FailureFigures):

@@ -236,9 +236,12 @@ def captured_percent(summary: RunSummary) -> float | None:
     """
     parts = list((summary.buckets or {}).values())
     if not parts:
-        bars = summary.graphs.bars if summary.graphs is not None else []
+        graphs = summary.graphs
+        bars = graphs.bars if graphs is not None else []
         total = sum(bar.total for bar in bars)
-        return 100.0 * sum(bar.captured for bar in bars) / total if total else None
+        if graphs is None or graphs.captured is None or not total:
+            return None
+        return 100.0 * sum(bar.captured for bar in bars) / total
     known = [
         (part.captured, part.generated)
         for part in parts
@@ -532,6 +535,19 @@ def serving_figures(summaries: Sequence[RunSummary]) -> list[Figure]:
     return figures
 
 
+_RESULT_UNITS = {
+    "duration": "s", "request_throughput": "requests/s", "request_goodput": "requests/s",
+    "output_throughput": "tokens/s", "total_token_throughput": "tokens/s",
+}  # fmt: skip
+"""Units of keys that do not name theirs (vLLM `benchmarks/serve.py`)."""
+
+
+def _result_title(key: str) -> str:
+    unit = "ms" if key.endswith("_ms") else _RESULT_UNITS.get(key)
+    words = key.removesuffix("_ms").replace("_", " ")
+    return f"{words} ({unit})" if unit else words
+
+
 def _serving_figure(key: str, index: int, count: int) -> Figure:
     prefix = f"benchmark {index + 1}: " if count > 1 else ""
     name = f"bench{index + 1}_{key}" if count > 1 else f"bench_{key}"
@@ -539,7 +555,7 @@ def _serving_figure(key: str, index: int, count: int) -> Figure:
     if key.endswith("throughput") or key == "request_goodput":
         better = "higher"
     return Figure(
-        name, f"{prefix}{key.replace('_', ' ')}", "number", "serving", better,
+        name, f"{prefix}{_result_title(key)}", "number", "serving", better,
         lambda summary: number(_result(summary, index).get(key)), per_device=True,
     )  # fmt: skip
 

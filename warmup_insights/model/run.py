@@ -88,8 +88,9 @@ class RunRecord:
         return silence > _STALE_AFTER_S and is_gone(self.process)
 
     def status_at(self, now: float) -> str:
-        """The status to show at a time: the stored one, or `interrupted`."""
-        return "interrupted" if self.is_interrupted(now) else self.status
+        """The status to show at a time: the stored one; `failed`, as in its summary, of a
+        start whose recorder was cut off."""
+        return "failed" if self.is_interrupted(now) else self.status
 
 
 @dataclass(frozen=True, kw_only=True)

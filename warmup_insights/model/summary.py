@@ -138,6 +138,8 @@ class FailureFacts(Part):
     artifact: str | None = None
     """The file of a compiled artefact, or of its loader, that the traceback leads
     through."""
+    module: str | None = None
+    """The innermost file of the engine or of a package in the traceback."""
     stated: FailureFigures = FailureFigures()
     """What the text of the error states besides."""
 
@@ -197,11 +199,11 @@ class Times(Part):
     engine_init_s: float | None = None
     """`init engine (profile, create kv cache, warmup model)`, as the engine states it."""
     is_excerpt: bool = False
-    """The log begins within the start-up: what states its duration began before the first
-    line, and `started_at` is where (the start was no later), or the server was ready and
-    the first lines are not there. Or its lines are of more than one start: their times go
-    back, or the end of a stage is stated twice and its beginning never. `wall_s` and
-    `unlogged_s` are unknown."""
+    """The log begins within the start-up: its first lines are not there, or what states its
+    duration began before them, and `started_at` is where (the start was no later). Or its
+    lines are of more than one start: their times go back, or the end of a stage is stated
+    twice and its beginning never. `wall_s` and `unlogged_s` are those of the lines where
+    the start did not end in them, and unknown where it did."""
     phases: list[TimePhase] = []
     """In order; no moment is in two of them."""
     unlogged_s: float | None = None
@@ -375,7 +377,7 @@ class PhaseBuckets(Part):
     dimensions: list[str] = []
     """Names of the dimensions as the engine gives them."""
     steps_s: float | None = None
-    """All steps and captures that have a time."""
+    """All steps and captures that have a time; None where most have none."""
     gc_s: float | None = None
     """Of that, host time in the garbage collector."""
     compiled: int | None = None
@@ -622,7 +624,8 @@ class CompileFacts(Part):
     """Compilations of the start-up."""
 
     seconds: float | None = None
-    """As the engine sums them up, else the sum of the parts."""
+    """As the engine sums them up, else the sum of the parts; None where that is more than
+    the time they were compiled in."""
     cache: str | None = None
     """`hit` when all graphs came from a cache, `miss` when none did, `partial` between.
     Dynamo traces the model again in a start that loads its graphs."""

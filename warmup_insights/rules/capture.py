@@ -77,6 +77,10 @@ class GraphBudget:
         """The rest."""
         return self.total_bytes - self.prompt_bytes
 
+    def of(self, phase: str) -> float:
+        """The share of a phase."""
+        return self.prompt_bytes if phase == "prompt" else self.decode_bytes
+
 
 GRAPH_LIMIT_SINCE = "0.21.0"
 """The first vllm-gaudi whose long prompts get no graph."""

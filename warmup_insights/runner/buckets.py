@@ -7,12 +7,11 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
-from typing import Union
 
 from warmup_insights.bucketing.base import PHASES, GeneratedBuckets, Phase
-from warmup_insights.bucketing.environment import settings_from_mapping
 from warmup_insights.bucketing.generate import STRATEGIES, generate
 from warmup_insights.bucketing.lookup import BucketTable
+from warmup_insights.bucketing.settings import settings_from_mapping
 from warmup_insights.bucketing.two_dim import (
     Bucket2D,
     GeneratedBuckets2D,
@@ -28,9 +27,9 @@ from warmup_insights.model.events import (
     BucketsGenerated,
     BucketsOmitted,
 )
+from warmup_insights.runner.engine import Emitter
 from warmup_insights.runner.settings import RunSettings
 
-BucketEvent = Union[BucketRangesConfigured, BucketsGenerated, BucketsOmitted]  # noqa: UP007
 _LONGEST = {"PROMPT": 1024, "DECODE": 2048}
 
 
@@ -49,6 +48,8 @@ class Buckets(ABC):
     strategy: str
     dimensions: tuple[str, ...]
     """Names of the dimensions in an event."""
+    parameters: tuple[str, ...]
+    """Names of the parameters of a range."""
 
     def __init__(self, generated: GeneratedBuckets | GeneratedBuckets2D) -> None:
         self._generated = generated
@@ -59,44 +60,47 @@ class Buckets(ABC):
         source = self._generated.prompt if phase == "prompt" else self._generated.decode
         return [tuple(bucket) for bucket in source]
 
-    def events(self) -> list[BucketEvent]:
-        """What was generated: ranges, omitted buckets, lists."""
-        found: list[BucketEvent] = []
+    def record(self, emitter: Emitter) -> None:
+        """Record what was generated: ranges, omitted buckets, lists."""
         for phase in PHASES:
-            found += self._ranges(phase)
-            found += self._omitted(phase)
-            buckets = self.of(phase)
-            found.append(
-                BucketsGenerated(
+            ranges = self._ranges(phase)
+            if ranges:
+                emitter.emit(
+                    BucketRangesConfigured,
+                    phase=phase,
+                    ranges=ranges,
+                    parameters=list(self.parameters),
+                )
+            omitted: dict[str, list[Bucket]] = {}
+            for item in self._generated.dropped:
+                if item.phase == phase:
+                    reason = self._reason(item.condition)
+                    omitted.setdefault(reason, []).append(tuple(item.bucket))
+            for reason, buckets in omitted.items():
+                emitter.emit(
+                    BucketsOmitted,
                     phase=phase,
                     count=len(buckets),
+                    reason=reason,
                     buckets=buckets,
-                    strategy=self.strategy,
-                    dimensions=list(self.dimensions),
                 )
+            generated = self.of(phase)
+            emitter.emit(
+                BucketsGenerated,
+                phase=phase,
+                count=len(generated),
+                buckets=generated,
+                strategy=self.strategy,
+                dimensions=list(self.dimensions),
             )
-        return found
-
-    def _omitted(self, phase: Phase) -> list[BucketsOmitted]:
-        by_reason: dict[str, list[Bucket]] = {}
-        for item in self._generated.dropped:
-            if item.phase == phase:
-                reason = self._reason(item.condition)
-                by_reason.setdefault(reason, []).append(tuple(item.bucket))
-        return [
-            BucketsOmitted(
-                phase=phase, count=len(buckets), reason=reason, buckets=buckets
-            )
-            for reason, buckets in by_reason.items()
-        ]
 
     def _reason(self, condition: str) -> str:
         """What an event names as the reason why buckets are omitted."""
         return condition
 
     @abstractmethod
-    def _ranges(self, phase: Phase) -> list[BucketRangesConfigured]:
-        """The ranges that a phase was generated from."""
+    def _ranges(self, phase: Phase) -> dict[str, list[int]]:
+        """The parameters of each dimension that a phase was generated from."""
 
     @abstractmethod
     def warmup_order(self, phase: Phase) -> list[Bucket]:
@@ -131,6 +135,7 @@ class ThreeDimensionalBuckets(Buckets):
         self.strategy = generated.strategy
         self.contiguous = self._settings.use_contiguous_pa
         self._dimension_ranges = generated.ranges
+        self.parameters = STRATEGIES[self._settings.strategy].parameter_names
         self._table = BucketTable(self._settings, generated)
 
     def warmup_order(self, phase: Phase) -> list[Bucket]:
@@ -145,24 +150,17 @@ class ThreeDimensionalBuckets(Buckets):
         # A capped lookup gives fewer blocks than the step has: run the step as it is.
         return Found(tuple(shape), is_hit=False)
 
-    def _ranges(self, phase: Phase) -> list[BucketRangesConfigured]:
+    def _ranges(self, phase: Phase) -> dict[str, list[int]]:
         names = {"batch_size": "bs", "query_len": "query", "num_blocks": "blocks"}
-        strategy = self._settings.strategy
         if phase == "decode":
             # The engine shows no query length there, and exponential names it `block`.
-            blocks = "block" if strategy == "exp" else "blocks"
+            blocks = "block" if self._settings.strategy == "exp" else "blocks"
             names = {"batch_size": "bs", "num_blocks": blocks}
-        ranges = {
+        return {
             names[bounds.dimension]: list(bounds.parameters)
             for bounds in self._dimension_ranges
             if bounds.phase == phase and bounds.dimension in names
         }
-        parameters = list(STRATEGIES[strategy].parameter_names)
-        if not ranges:
-            return []
-        return [
-            BucketRangesConfigured(phase=phase, ranges=ranges, parameters=parameters)
-        ]
 
 
 def v0_settings(settings: RunSettings) -> TwoDimSettings:
@@ -192,6 +190,7 @@ class TwoDimensionalBuckets(Buckets):
 
     strategy = "lin"
     dimensions = ("bs", "seq")
+    parameters = ("min", "step", "max")
 
     def __init__(self, settings: RunSettings) -> None:
         self._settings = v0_settings(settings)
@@ -214,12 +213,6 @@ class TwoDimensionalBuckets(Buckets):
     def _reason(self, condition: str) -> str:
         return f"due to exceeded token budget (max_num_batched_tokens={self._budget})"
 
-    def _ranges(self, phase: Phase) -> list[BucketRangesConfigured]:
+    def _ranges(self, phase: Phase) -> dict[str, list[int]]:
         batch_size, seq_len = self._settings.parameters(phase)
-        return [
-            BucketRangesConfigured(
-                phase=phase,
-                ranges={"bs": list(batch_size), "seq": list(seq_len)},
-                parameters=["min", "step", "max"],
-            )
-        ]
+        return {"bs": list(batch_size), "seq": list(seq_len)}

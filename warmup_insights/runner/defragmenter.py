@@ -63,22 +63,18 @@ def warm_up_defragmenter(
     with emitter.phase("defrag_warmup"):
         started = emitter.now()
         sizes = list(THRESHOLDS)
-        emitter.emit(DefragWarmup(status="started", thresholds=sizes))
+        emitter.emit(DefragWarmup, status="started", thresholds=sizes)
         if layout.num_blocks < 2:
             reason = f"insufficient blocks ({layout.num_blocks})"
-            emitter.emit(DefragWarmup(status="skipped", reason=reason))
+            emitter.emit(DefragWarmup, status="skipped", reason=reason)
             return
         for size in sizes + sizes[: len(sizes) % 2]:
-            emitter.emit(_warm_up_step(engine, size, with_graphs))
+            began = emitter.now()
+            engine.swap_blocks([(1, 0)], size, with_graph=with_graphs)
+            engine.device.synchronize()
+            took = emitter.now() - began
+            emitter.emit(DefragStep, threshold=size, duration_s=took, time=began)
         took = emitter.now() - started
         emitter.emit(
-            DefragWarmup(status="completed", thresholds=sizes, duration_s=took)
+            DefragWarmup, status="completed", thresholds=sizes, duration_s=took
         )
-
-
-def _warm_up_step(engine: Engine, threshold: int, with_graph: bool) -> DefragStep:
-    device = engine.device
-    began = device.now()
-    engine.swap_blocks([(1, 0)], threshold, with_graph=with_graph)
-    device.synchronize()
-    return DefragStep(threshold=threshold, duration_s=device.now() - began, time=began)

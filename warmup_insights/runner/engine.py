@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import Protocol
+from typing import ParamSpec, Protocol
 
 import msgspec
 
-from warmup_insights.devices.base import Device
+from warmup_insights.devices.base import Device, MemoryReading
 from warmup_insights.model.events import AnyEvent, Bucket, PhaseMarked
 from warmup_insights.rules.memory import CacheLayout
 from warmup_insights.runner.batch import Row
@@ -75,36 +75,76 @@ class Engine(Protocol):
         """What all graphs are known to keep; None where only free memory is known."""
 
 
+@dataclass(frozen=True)
+class Measured:
+    """The memory before and after some work, and when it began and ended."""
+
+    before: MemoryReading
+    after: MemoryReading
+    began: float
+    ended: float
+
+    @property
+    def used_bytes(self) -> int:
+        """What it took of the device."""
+        return self.after.used_bytes - self.before.used_bytes
+
+    @property
+    def duration_s(self) -> float:
+        """Seconds, until all that it submitted was done."""
+        return self.ended - self.began
+
+
+def measure(device: Device, work: Callable[[], None]) -> Measured:
+    """Do some work, and wait for the device."""
+    before, began = device.memory(), device.now()
+    work()
+    device.synchronize()
+    return Measured(before, device.memory(), began, device.now())
+
+
+P = ParamSpec("P")
 Sink = Callable[[AnyEvent], None]
 
 
 class Emitter:
     """Hands events to a sink; events carry the device's time, which may be virtual.
 
-    An event without a time gets that of the moment it is emitted.
+    An event without a time gets that of the moment it is emitted. `stage` and `bucket`
+    are where the run is, for a failure.
     """
 
     def __init__(self, sink: Sink, device: Device) -> None:
         self._sink = sink
         self._device = device
+        self.stage = "start"
+        self.bucket: Bucket | None = None
+
+    def move(self, stage: str, bucket: Bucket | None = None) -> None:
+        """The run is somewhere else from now on."""
+        self.stage, self.bucket = stage, bucket
 
     def now(self) -> float:
         """Seconds since the epoch on the device's clock."""
         return self._device.now()
 
-    def emit(self, event: AnyEvent) -> None:
-        """Hand one event over."""
+    def emit(
+        self, event_class: Callable[P, AnyEvent], *args: P.args, **fields: P.kwargs
+    ) -> None:
+        """Hand over an event with these fields."""
+        event = event_class(*args, **fields)
         if event.time is None:
             event = msgspec.structs.replace(event, time=self.now())
         self._sink(event)
 
     @contextmanager
-    def phase(self, name: str) -> Iterator[None]:
-        """Mark the start and, unless the work fails, the end of a stretch."""
+    def phase(self, name: str, bucket: Bucket | None = None) -> Iterator[None]:
+        """Move to a stretch; mark its start and, unless the work fails, its end."""
+        self.move(name, bucket)
         started = self.now()
-        self.emit(PhaseMarked(name=name, edge="start", time=started))
+        self.emit(PhaseMarked, name=name, edge="start", time=started)
         yield
         ended = self.now()
         self.emit(
-            PhaseMarked(name=name, edge="end", duration_s=ended - started, time=ended)
+            PhaseMarked, name=name, edge="end", duration_s=ended - started, time=ended
         )

@@ -28,30 +28,9 @@ from warmup_insights.rules.capture import (
 )
 from warmup_insights.rules.memory import MemoryBudget
 from warmup_insights.runner.buckets import Buckets
-from warmup_insights.runner.engine import Emitter, Engine
+from warmup_insights.runner.engine import Emitter, Engine, Measured, measure
 from warmup_insights.runner.settings import RunSettings
 from warmup_insights.units import format_bytes
-
-
-@dataclass
-class Place:
-    """Where the run is, for a failure: the stage, and the bucket in hand."""
-
-    stage: str = "start"
-    bucket: Bucket | None = None
-
-    def move(self, stage: str, bucket: Bucket | None = None) -> None:
-        """Be somewhere else."""
-        self.stage, self.bucket = stage, bucket
-
-
-@dataclass
-class _Capture:
-    """One capture as it was measured."""
-
-    used_bytes: int
-    duration_s: float
-    began: float
 
 
 @dataclass
@@ -61,7 +40,6 @@ class GraphCapture:
     engine: Engine
     settings: RunSettings
     emitter: Emitter
-    place: Place
     runtime: RuntimeCapture | None = field(default=None, init=False)
 
     def capture(self, budget: MemoryBudget, buckets: Buckets) -> None:
@@ -108,13 +86,12 @@ class GraphCapture:
             prompt_ratio=self.settings.graph_prompt_ratio,
         )
         self.emitter.emit(
-            GraphBudgetSet(
-                total_bytes=int(divided.total_bytes),
-                free_bytes=free,
-                prompt_bytes=int(divided.prompt_bytes),
-                decode_bytes=int(divided.decode_bytes),
-                prompt_ratio=divided.prompt_ratio,
-            )
+            GraphBudgetSet,
+            total_bytes=int(divided.total_bytes),
+            free_bytes=free,
+            prompt_bytes=int(divided.prompt_bytes),
+            decode_bytes=int(divided.decode_bytes),
+            prompt_ratio=divided.prompt_ratio,
         )
         return divided
 
@@ -150,32 +127,30 @@ class GraphCapture:
         )
         self._emit_captured(item, captured, candidate.estimate_bytes, place)
         self.emitter.emit(
-            WarmupStep(
-                phase=candidate.phase,
-                mode="graph",
-                bucket=candidate.bucket,
-                index=candidate.index,
-                total=candidate.total,
-                duration_s=captured.duration_s,
-                free_before_bytes=free,
-                free_after_bytes=free - captured.used_bytes,
-                memory_bytes=captured.used_bytes,
-                executed=candidate.bucket,
-                time=captured.began,
-            )
+            WarmupStep,
+            phase=candidate.phase,
+            mode="graph",
+            bucket=candidate.bucket,
+            index=candidate.index,
+            total=candidate.total,
+            duration_s=captured.duration_s,
+            free_before_bytes=free,
+            free_after_bytes=free - captured.used_bytes,
+            memory_bytes=captured.used_bytes,
+            executed=candidate.bucket,
+            time=captured.began,
         )
         return captured.used_bytes
 
-    def _measure(self, phase: str, bucket: Bucket) -> _Capture:
+    def _measure(self, phase: str, bucket: Bucket) -> Measured:
         """Capture a graph, replay it once, and measure both."""
-        self.place.move(phase, bucket)
-        device = self.engine.device
-        before, began = device.memory().used_bytes, device.now()
-        self.engine.capture_bucket(phase, bucket)
-        self.engine.run_bucket(phase, bucket)
-        device.synchronize()
-        used = device.memory().used_bytes - before
-        return _Capture(used, device.now() - began, began)
+
+        def work() -> None:
+            self.engine.capture_bucket(phase, bucket)
+            self.engine.run_bucket(phase, bucket)
+
+        self.emitter.move(phase, bucket)
+        return measure(self.engine.device, work)
 
     def _report(
         self, outcome: tuple[PhaseCaptures, PhaseCaptures], began: float
@@ -183,23 +158,28 @@ class GraphCapture:
         took = self.emitter.now() - began
         for captures in outcome:
             for candidate in captures.skipped:
-                self.emitter.emit(_skipped(candidate))
+                self.emitter.emit(
+                    GraphSkipped,
+                    phase=candidate.phase,
+                    bucket=candidate.bucket,
+                    reason="the estimate is not below what is left",
+                    estimate_bytes=candidate.estimate_bytes,
+                    available_bytes=candidate.available_bytes,
+                )
             total = len(captures.captured) + len(captures.skipped)
             self.emitter.emit(
-                CaptureSummary(
-                    phase=captures.phase,
-                    captured_reported=len(captures.captured),
-                    percent_reported=_percent(len(captures.captured), total),
-                    used_bytes=captures.used_bytes,
-                    buckets=captures.buckets,
-                )
+                CaptureSummary,
+                phase=captures.phase,
+                captured_reported=len(captures.captured),
+                percent_reported=_percent(len(captures.captured), total),
+                used_bytes=captures.used_bytes,
+                buckets=captures.buckets,
             )
         self.emitter.emit(
-            GraphsCaptured(
-                count=sum(len(captures.captured) for captures in outcome),
-                duration_s=took,
-                memory_bytes=sum(captures.used_bytes for captures in outcome),
-            )
+            GraphsCaptured,
+            count=sum(len(captures.captured) for captures in outcome),
+            duration_s=took,
+            memory_bytes=sum(captures.used_bytes for captures in outcome),
         )
 
     def _capture_first(self, runtime: RuntimeCapture, item: PhaseBucket) -> None:
@@ -210,83 +190,68 @@ class GraphCapture:
         expected = runtime.missing_bytes()
         if expected > runtime.budget_bytes:
             self.emitter.emit(
-                Note(
-                    topic="graph_memory",
-                    text=f"The missing graphs are expected to take "
-                    f"{format_bytes(expected)}, but only "
-                    f"{format_bytes(runtime.budget_bytes)} are left for them: some will "
-                    "not be captured.",
-                    values={
-                        "expected_bytes": expected,
-                        "left_bytes": int(runtime.budget_bytes),
-                    },
-                )
+                Note,
+                topic="graph_memory",
+                text=f"The missing graphs are expected to take "
+                f"{format_bytes(expected)}, but only "
+                f"{format_bytes(runtime.budget_bytes)} are left for them: some will "
+                "not be captured.",
+                values={
+                    "expected_bytes": expected,
+                    "left_bytes": int(runtime.budget_bytes),
+                },
             )
 
     def _runtime_captured(
-        self, runtime: RuntimeCapture, item: PhaseBucket, captured: _Capture
+        self, runtime: RuntimeCapture, item: PhaseBucket, captured: Measured
     ) -> None:
         self._emit_captured(item, captured, runtime.estimate_bytes(item))
         self.emitter.emit(
-            LazyCapture(
-                num_tokens=num_tokens(item[1]),
-                duration_s=captured.duration_s,
-                memory_bytes=captured.used_bytes,
-                time=captured.began,
-            )
+            LazyCapture,
+            num_tokens=num_tokens(item[1]),
+            duration_s=captured.duration_s,
+            memory_bytes=captured.used_bytes,
+            time=captured.began,
         )
         runtime.captured(item, captured.used_bytes)
 
     def _emit_captured(
         self,
         item: PhaseBucket,
-        captured: _Capture,
+        captured: Measured,
         estimate: int,
         place: tuple[int | None, int | None] = (None, None),
     ) -> None:
         self.emitter.emit(
-            GraphCaptured(
-                phase=item[0],
-                bucket=item[1],
-                index=place[0],
-                total=place[1],
-                duration_s=captured.duration_s,
-                memory_bytes=captured.used_bytes,
-                estimate_bytes=estimate,
-                time=captured.began,
-            )
+            GraphCaptured,
+            phase=item[0],
+            bucket=item[1],
+            index=place[0],
+            total=place[1],
+            duration_s=captured.duration_s,
+            memory_bytes=captured.used_bytes,
+            estimate_bytes=estimate,
+            time=captured.began,
         )
 
     def _give_up(self, runtime: RuntimeCapture, item: PhaseBucket, reason: str) -> None:
         self.emitter.emit(
-            GraphSkipped(
-                phase=item[0],
-                bucket=item[1],
-                reason=reason,
-                estimate_bytes=runtime.estimate_bytes(item),
-                available_bytes=int(runtime.budget_bytes),
-            )
+            GraphSkipped,
+            phase=item[0],
+            bucket=item[1],
+            reason=reason,
+            estimate_bytes=runtime.estimate_bytes(item),
+            available_bytes=int(runtime.budget_bytes),
         )
         runtime.missing.remove(item)
 
     def _note_off(self, runtime: RuntimeCapture) -> None:
         why = "no memory is left for graphs" if runtime.missing else "nothing is left"
         self.emitter.emit(
-            Note(
-                topic="graph_capture_off",
-                text=f"Capturing while serving is switched off: {why}.",
-            )
+            Note,
+            topic="graph_capture_off",
+            text=f"Capturing while serving is switched off: {why}.",
         )
-
-
-def _skipped(candidate: Candidate) -> GraphSkipped:
-    return GraphSkipped(
-        phase=candidate.phase,
-        bucket=candidate.bucket,
-        reason="the estimate is not below what is left",
-        estimate_bytes=candidate.estimate_bytes,
-        available_bytes=candidate.available_bytes,
-    )
 
 
 def _percent(part: int, whole: int) -> float | None:

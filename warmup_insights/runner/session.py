@@ -118,29 +118,27 @@ class Session:
             self._failed("error", f"{type(error).__name__}: {error}")
             raise
         status = "skipped" if self.settings.skip_warmup else "finished"
-        self.emitter.emit(RunFinished(status=status))
+        self.emitter.emit(RunFinished, status=status)
         return Outcome(status)
 
     def _serve(self, workload: WorkloadSettings) -> None:
-        server = Server(self.warmup, self.emitter, self.shape.name)
+        server = Server(self.warmup, self.shape.name)
         self.served = server.serve(self.requests, request_rate=workload.request_rate)
 
     def _emit_start(self) -> None:
         self.emitter.emit(
-            RunStarted(
-                engine="reference",
-                version=__version__,
-                model=self.shape.name,
-                device_kind=self.device.kind,
-                device_name=self.device.name,
-                synthetic=self.device.is_synthetic,
-            )
+            RunStarted,
+            engine="reference",
+            version=__version__,
+            model=self.shape.name,
+            device_kind=self.device.kind,
+            device_name=self.device.name,
+            synthetic=self.device.is_synthetic,
         )
         self.emitter.emit(
-            ConfigRecorded(
-                settings=self._config(),
-                environment=dict(self.settings.environment),
-            )
+            ConfigRecorded,
+            settings=self._config(),
+            environment=dict(self.settings.environment),
         )
 
     def _config(self) -> dict[str, Any]:
@@ -158,7 +156,7 @@ class Session:
             "resident_bytes": reading.resident_bytes,
         }
         text = "Memory of the graphs by their tensors, of the run by malloc, and RSS."
-        self.emitter.emit(Note(topic="graph_memory_counters", text=text, values=values))
+        self.emitter.emit(Note, topic="graph_memory_counters", text=text, values=values)
 
     def _stopped(self, signal: str) -> Outcome:
         """Ctrl-C, or the signal with this name, ended the run."""
@@ -167,14 +165,15 @@ class Session:
             message += " while it served"
         else:
             message += f" in {self._where()}"
-        stop = ShutdownRequested(message=message, in_start=not self._is_ready)
-        self.emitter.emit(stop)
-        self.emitter.emit(RunFinished(status="stopped"))
+        self.emitter.emit(
+            ShutdownRequested, message=message, in_start=not self._is_ready
+        )
+        self.emitter.emit(RunFinished, status="stopped")
         return Outcome("stopped", message)
 
     def _where(self) -> str:
-        place = self.warmup.place
-        return f"{place.stage} {place.bucket}" if place.bucket else place.stage
+        stage, bucket = self.emitter.stage, self.emitter.bucket
+        return f"{stage} {bucket}" if bucket else stage
 
     def _failed(
         self,
@@ -183,16 +182,14 @@ class Session:
         free: int | None = None,
         needed: int | None = None,
     ) -> Outcome:
-        place = self.warmup.place
         self.emitter.emit(
-            Failure(
-                failure=kind,
-                message=message,
-                phase=place.stage,
-                bucket=place.bucket,
-                free_bytes=free,
-                needed_bytes=needed,
-            )
+            Failure,
+            failure=kind,
+            message=message,
+            phase=self.emitter.stage,
+            bucket=self.emitter.bucket,
+            free_bytes=free,
+            needed_bytes=needed,
         )
-        self.emitter.emit(RunFinished(status="failed"))
+        self.emitter.emit(RunFinished, status="failed")
         return Outcome("failed", message)

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field, fields
 from types import MappingProxyType
 from typing import Annotated, Any
 
-from warmup_insights.bucketing.environment import read_features
+from warmup_insights.bucketing.settings import read_features
 from warmup_insights.bucketing.versions import NEWEST_RELEASE, rules_of
 from warmup_insights.errors import SettingError
 from warmup_insights.rules import VARIABLES

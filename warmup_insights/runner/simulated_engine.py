@@ -32,7 +32,7 @@ class SimulatedEngine:
     def load_model(self) -> None:
         """Take the memory of the weights and the time to read them."""
         self._simulated.allocate(self._costs.weights_bytes())
-        self._simulated.spend(self._costs.load_s())
+        self._simulated.wait(self._costs.load_s())
 
     def profile_run(self, bucket: Bucket) -> None:
         """Set the workspace of the largest prompt aside."""
@@ -56,9 +56,9 @@ class SimulatedEngine:
         num_bytes = self._costs.graph_bytes(full)
         self._simulated.allocate(num_bytes)
         self._run(phase, bucket)
-        self._simulated.spend(self._costs.record_s())
+        self._simulated.wait(self._costs.record_s())
         seconds = self._costs.run_s(full, with_graph=True)
-        graph = self._simulated.capture(lambda: self._simulated.spend(seconds))
+        graph = self._simulated.capture(lambda: self._simulated.wait(seconds))
         graph.storage_bytes = num_bytes
         self._graphs[phase, bucket] = graph
 
@@ -73,20 +73,20 @@ class SimulatedEngine:
     ) -> list[int]:
         """Charge a run and the sampler; every row gets a token that depends on it."""
         self.run_bucket(phase, bucket)
-        self._simulated.spend(self._costs.sample_s(bucket[0]))
+        self._simulated.wait(self._costs.sample_s(bucket[0]))
         return [row.length % self._shape.vocab_size for row in rows]
 
     def warm_sampler(
         self, batch_size: int, params: SamplingParams, *, batch_changed: bool
     ) -> None:
         """Charge one pass of the sampler."""
-        self._simulated.spend(self._costs.sample_s(batch_size))
+        self._simulated.wait(self._costs.sample_s(batch_size))
 
     def swap_blocks(
         self, pairs: Sequence[tuple[int, int]], padded: int, *, with_graph: bool
     ) -> None:
         """Charge the exchange of that many blocks."""
-        self._simulated.spend(self._costs.swap_s(padded, self.block_bytes))
+        self._simulated.wait(self._costs.swap_s(padded, self.block_bytes))
 
     def graph_bytes(self) -> int | None:
         """What all graphs keep."""
@@ -97,5 +97,5 @@ class SimulatedEngine:
         self._simulated.grow_workspace(self._costs.workspace_bytes(full))
         if (phase, bucket) not in self._compiled:
             self._compiled.add((phase, bucket))
-            self._simulated.spend(self._costs.compile_s())
-        self._simulated.spend(self._costs.run_s(full, with_graph=False))
+            self._simulated.wait(self._costs.compile_s())
+        self._simulated.wait(self._costs.run_s(full, with_graph=False))

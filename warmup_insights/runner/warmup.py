@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
-from contextlib import contextmanager
+from collections.abc import Iterable
 from dataclasses import asdict
 from functools import partial
 
@@ -30,8 +29,14 @@ from warmup_insights.runner.buckets import (
     largest_prompt,
 )
 from warmup_insights.runner.defragmenter import warm_up_defragmenter
-from warmup_insights.runner.engine import Emitter, Engine, SamplingParams
-from warmup_insights.runner.graphs import GraphCapture, Place
+from warmup_insights.runner.engine import (
+    Emitter,
+    Engine,
+    Measured,
+    SamplingParams,
+    measure,
+)
+from warmup_insights.runner.graphs import GraphCapture
 from warmup_insights.runner.settings import RunSettings
 
 
@@ -44,10 +49,10 @@ class Warmup:
 
     def __init__(self, engine: Engine, settings: RunSettings, emitter: Emitter) -> None:
         self.engine = engine
+        self.device = engine.device
         self.settings = settings
         self.emitter = emitter
-        self.place = Place()
-        self.graphs = GraphCapture(engine, settings, emitter, self.place)
+        self.graphs = GraphCapture(engine, settings, emitter)
 
     def start(self) -> None:
         """Everything between nothing and ready."""
@@ -57,66 +62,62 @@ class Warmup:
         self.allocate_kv_cache()
         self.generate_buckets()
         if self.settings.skip_warmup:
-            self.emitter.emit(WarmupFinished(skipped=True))
+            self.emitter.emit(WarmupFinished, skipped=True)
         else:
             self.warm_up()
         self._ready(profiled)
 
     def load_model(self) -> None:
         """Put the weights on the device."""
-        with self._stage("load_model"):
-            self.emitter.emit(self._measure("weights", self.engine.load_model))
+        with self.emitter.phase("load_model"):
+            self._note_memory("weights", measure(self.device, self.engine.load_model))
 
     def profile_run(self) -> None:
         """Run the largest prompt, then divide what is left."""
         bucket = profile_bucket(self.settings)
-        with self._stage("profile_run", bucket):
+        with self.emitter.phase("profile_run", bucket):
             work = partial(self.engine.profile_run, bucket)
-            self.emitter.emit(self._measure("profile_run", work))
+            self._note_memory("profile_run", measure(self.device, work))
         self.budget = self._divide_memory()
 
     def allocate_kv_cache(self) -> None:
         """Make the paged cache in whole blocks."""
         settings = self.settings
-        with self._stage("kv_cache"):
+        with self.emitter.phase("kv_cache"):
             self.layout = make_layout(
                 self.budget, settings.block_size, max_model_len=settings.max_model_len
             )
             work = partial(self.engine.allocate_kv_cache, self.layout)
-            taken = self._measure("kv_cache", work)
+            taken = measure(self.device, work)
             tokens = self.layout.num_blocks * settings.block_size
             self.emitter.emit(
-                KVCacheAllocated(
-                    num_blocks=self.layout.num_blocks,
-                    block_size=settings.block_size,
-                    num_tokens=tokens,
-                    max_concurrency=tokens / settings.max_model_len,
-                    tokens_per_request=settings.max_model_len,
-                    num_host_blocks=0,
-                    allocated_bytes=taken.delta_bytes,
-                    time=taken.time,
-                )
+                KVCacheAllocated,
+                num_blocks=self.layout.num_blocks,
+                block_size=settings.block_size,
+                num_tokens=tokens,
+                max_concurrency=tokens / settings.max_model_len,
+                tokens_per_request=settings.max_model_len,
+                num_host_blocks=0,
+                allocated_bytes=taken.used_bytes,
+                time=taken.ended,
             )
-            self.emitter.emit(taken)
+            self._note_memory("kv_cache", taken)
 
     def generate_buckets(self) -> None:
         """Generate the buckets, and record the outcome."""
-        with self._stage("bucket_generation"):
+        with self.emitter.phase("bucket_generation"):
             self.buckets = make_buckets(self.settings, self.layout.num_blocks)
-            for event in self.buckets.events():
-                self.emitter.emit(event)
+            self.buckets.record(self.emitter)
             for note in self.buckets.notes:
-                self.emitter.emit(Note(topic="bucketing", text=note))
+                self.emitter.emit(Note, topic="bucketing", text=note)
 
     def warm_up(self) -> None:
         """Sampler, defragmenter, every bucket, then the graphs."""
-        started, before = self.emitter.now(), self.engine.device.memory()
+        started, before = self.emitter.now(), self.device.memory()
         if not self.settings.enforce_eager:
-            self.place.move("sampler_warmup")
             sizes = [bucket[0] for bucket in self.buckets.of("decode")]
             warm_up_sampler(self.engine, sizes, self.emitter)
         if self.settings.defrag:
-            self.place.move("defrag_warmup")
             warm_up_defragmenter(
                 self.engine,
                 self.layout,
@@ -128,14 +129,13 @@ class Warmup:
         self._warm_up_buckets("decode")
         if self.settings.uses_graphs:
             self.graphs.capture(self.budget, self.buckets)
-        self.place.move("ready")
-        ended, after = self.emitter.now(), self.engine.device.memory()
+        self.emitter.move("ready")
+        ended, after = self.emitter.now(), self.device.memory()
         self.emitter.emit(
-            WarmupFinished(
-                duration_s=ended - started,
-                allocated_bytes=after.used_bytes - before.used_bytes,
-                time=ended,
-            )
+            WarmupFinished,
+            duration_s=ended - started,
+            allocated_bytes=after.used_bytes - before.used_bytes,
+            time=ended,
         )
 
     def _warm_up_buckets(self, phase: Phase) -> None:
@@ -143,13 +143,13 @@ class Warmup:
         buckets = self.buckets.warmup_order(phase)
         with self.emitter.phase(f"{phase}_warmup"):
             for index, bucket in enumerate(buckets, start=1):
-                self.place.move(phase, bucket)
+                self.emitter.move(phase, bucket)
                 self._warm_up_bucket(phase, bucket, index, len(buckets))
 
     def _warm_up_bucket(
         self, phase: Phase, bucket: Bucket, index: int, total: int
     ) -> None:
-        device = self.engine.device
+        device = self.device
         before, began = device.memory(), device.now()
         compiled = device.num_compiled()
         is_finished = False
@@ -161,27 +161,24 @@ class Warmup:
             ended = device.now()
             after = device.memory() if is_finished else None
             self.emitter.emit(
-                WarmupStep(
-                    phase=phase,
-                    mode="eager",
-                    bucket=bucket,
-                    index=index,
-                    total=total,
-                    duration_s=ended - began,
-                    free_before_bytes=before.free_bytes,
-                    free_after_bytes=after.free_bytes if after else None,
-                    memory_bytes=after.used_bytes - before.used_bytes
-                    if after
-                    else None,
-                    executed=bucket,
-                    is_finished=is_finished,
-                    compiled=_difference(device.num_compiled(), compiled),
-                    time=began,
-                )
+                WarmupStep,
+                phase=phase,
+                mode="eager",
+                bucket=bucket,
+                index=index,
+                total=total,
+                duration_s=ended - began,
+                free_before_bytes=before.free_bytes,
+                free_after_bytes=after.free_bytes if after else None,
+                memory_bytes=after.used_bytes - before.used_bytes if after else None,
+                executed=bucket,
+                is_finished=is_finished,
+                compiled=_difference(device.num_compiled(), compiled),
+                time=began,
             )
 
     def _divide_memory(self) -> MemoryBudget:
-        reading = self.engine.device.memory()
+        reading = self.device.memory()
         settings = self.settings
         budget = MemoryBudget(
             total_bytes=reading.total_bytes,
@@ -192,47 +189,36 @@ class Warmup:
             has_own_padding=settings.bucket_dimensions == 3,
         )
         self.emitter.emit(
-            MemoryBudgetSet(
-                total_bytes=budget.total_bytes,
-                free_bytes=budget.free_bytes,
-                usable_bytes=budget.usable_bytes,
-                graph_reserved_bytes=budget.graph_reserved_bytes,
-                kv_cache_bytes=budget.kv_cache_bytes,
-                gpu_memory_utilization=budget.gpu_memory_utilization,
-                graph_reserved_fraction=budget.graph_reserved_fraction,
-            )
+            MemoryBudgetSet,
+            total_bytes=budget.total_bytes,
+            free_bytes=budget.free_bytes,
+            usable_bytes=budget.usable_bytes,
+            graph_reserved_bytes=budget.graph_reserved_bytes,
+            kv_cache_bytes=budget.kv_cache_bytes,
+            gpu_memory_utilization=budget.gpu_memory_utilization,
+            graph_reserved_fraction=budget.graph_reserved_fraction,
         )
         return budget
 
     def _ready(self, profiled: float) -> None:
         took = self.emitter.now() - profiled
-        self.emitter.emit(EngineInitialized(duration_s=took))
-        self.emitter.emit(ServerReady())
+        self.emitter.emit(EngineInitialized, duration_s=took)
+        self.emitter.emit(ServerReady)
 
-    @contextmanager
-    def _stage(self, name: str, bucket: Bucket | None = None) -> Iterator[None]:
-        self.place.move(name, bucket)
-        with self.emitter.phase(name):
-            yield
-
-    def _measure(self, stage: str, work: Callable[[], None]) -> MemoryMeasured:
-        """Do the work of a stage; what it took, by the readings before and after."""
-        device = self.engine.device
-        before, began = device.memory(), device.now()
-        work()
-        device.synchronize()
-        after, ended = device.memory(), device.now()
-        return MemoryMeasured(
+    def _note_memory(self, stage: str, taken: Measured) -> None:
+        before, after = taken.before, taken.after
+        self.emitter.emit(
+            MemoryMeasured,
             stage=stage,
-            delta_bytes=after.used_bytes - before.used_bytes,
+            delta_bytes=taken.used_bytes,
             used_bytes=after.used_bytes,
             free_bytes=after.free_bytes,
             total_bytes=after.total_bytes,
             host_delta_bytes=_difference(after.host_used_bytes, before.host_used_bytes),
             host_used_bytes=after.host_used_bytes,
             host_total_bytes=after.host_total_bytes,
-            duration_s=ended - began,
-            time=ended,
+            duration_s=taken.duration_s,
+            time=taken.ended,
         )
 
 
@@ -291,29 +277,23 @@ def warm_up_sampler(
     with emitter.phase("sampler_warmup"):
         started = emitter.now()
         sizes = sampler_batch_sizes(decode_batch_sizes)
-        emitter.emit(SamplerWarmup(status="started", batch_sizes=sizes))
+        emitter.emit(SamplerWarmup, status="started", batch_sizes=sizes)
         for params, changed in WARMUP_CONFIGS:
-            emitter.emit(SamplerConfig(**asdict(params), batch_changed=changed))
+            emitter.emit(SamplerConfig, **asdict(params), batch_changed=changed)
         for size in sizes:
             for params, changed in WARMUP_CONFIGS:
-                emitter.emit(_sampler_step(engine, size, params, changed))
+                began = emitter.now()
+                engine.warm_sampler(size, params, batch_changed=changed)
+                engine.device.synchronize()
+                emitter.emit(
+                    SamplerStep,
+                    **asdict(params),
+                    batch_size=size,
+                    batch_changed=changed,
+                    duration_s=emitter.now() - began,
+                    time=began,
+                )
         took = emitter.now() - started
         emitter.emit(
-            SamplerWarmup(status="completed", batch_sizes=sizes, duration_s=took)
+            SamplerWarmup, status="completed", batch_sizes=sizes, duration_s=took
         )
-
-
-def _sampler_step(
-    engine: Engine, size: int, params: SamplingParams, changed: bool
-) -> SamplerStep:
-    device = engine.device
-    began = device.now()
-    engine.warm_sampler(size, params, batch_changed=changed)
-    device.synchronize()
-    return SamplerStep(
-        **asdict(params),
-        batch_size=size,
-        batch_changed=changed,
-        duration_s=device.now() - began,
-        time=began,
-    )

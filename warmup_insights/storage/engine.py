@@ -22,7 +22,6 @@ from sqlalchemy.exc import ArgumentError, DBAPIError, SQLAlchemyError
 from sqlalchemy.pool import Pool, QueuePool, StaticPool
 
 from warmup_insights.errors import StoreBusyError, StoreError
-from warmup_insights.storage.location import database_path, shown_location
 
 _SENTENCES = (
     (
@@ -110,53 +109,43 @@ CONNECT_TIMEOUT_S = 10
 """How long to wait for a PostgreSQL server."""
 
 
-class Location:
-    """Where a database is: a SQLite file, memory, or a PostgreSQL server.
+def server_url(database: str | Path) -> URL | None:
+    """The URL of a database on a PostgreSQL server; None for SQLite.
 
-    Its text is what the user gave, without a password; its path stays the same when
-    the program changes its folder.
+    Raises StoreError for a URL of anything else.
     """
-
-    def __init__(self, location: str | Path) -> None:
-        text = str(location)
-        self._shown = shown_location(text)
-        self.path = database_path(location)
-        self.url: URL | None = None
-        if not isinstance(location, Path) and "://" in text:
-            self._read_url(text)
-
-    def _read_url(self, text: str) -> None:
-        try:
-            url = sa.make_url(text)
-        except ArgumentError:
-            raise StoreError(
-                "The database URL cannot be read; write a path, or "
-                "postgresql://user@host/name"
-            ) from None
-        backend = url.get_backend_name()
-        if backend == "postgresql":
-            self.url = url.set(drivername="postgresql+psycopg")
-        elif backend != "sqlite":
-            raise StoreError(
-                f"The database URL starts with {backend}; use sqlite or postgresql"
-            )
-
-    def __str__(self) -> str:
-        return self._shown
+    text = str(database)
+    if isinstance(database, Path) or "://" not in text:
+        return None
+    try:
+        url = sa.make_url(text)
+    except ArgumentError:
+        raise StoreError(
+            "The database URL cannot be read; write a path, or "
+            "postgresql://user@host/name"
+        ) from None
+    backend = url.get_backend_name()
+    if backend == "postgresql":
+        return url.set(drivername="postgresql+psycopg")
+    if backend != "sqlite":
+        raise StoreError(
+            f"The database URL starts with {backend}; use sqlite or postgresql"
+        )
+    return None
 
 
 def open_engine(
-    location: Location, *, read_only: bool, busy_timeout_s: float
+    place: URL | Path | None, *, read_only: bool, busy_timeout_s: float
 ) -> Engine:
-    """An engine for a location; nothing is connected yet."""
-    if location.url is not None:
-        return _postgres_engine(location.url, read_only=read_only)
+    """An engine for a server, a SQLite file, or memory; nothing is connected yet."""
+    if isinstance(place, URL):
+        return _postgres_engine(place, read_only=read_only)
     uri = "file::memory:"
     pool: type[Pool] = StaticPool
-    if location.path is not None:
-        check_path(location.path, read_only=read_only)
-        mode = _read_mode(location.path) if read_only else "mode=rwc"
-        uri = f"file:{quote(str(location.path.absolute()))}?{mode}"
+    if place is not None:
+        check_path(place, read_only=read_only)
+        mode = _read_mode(place) if read_only else "mode=rwc"
+        uri = f"file:{quote(str(place))}?{mode}"
         pool = QueuePool
 
     def connect() -> sqlite3.Connection:

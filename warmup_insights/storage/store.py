@@ -8,14 +8,15 @@ import weakref
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, ExitStack, contextmanager, nullcontext
-from functools import lru_cache, partial
+from functools import lru_cache
 from itertools import chain
 from pathlib import Path
 from typing import Any
 
 import sqlalchemy as sa
-from sqlalchemy.engine import Connection, Engine
+from sqlalchemy.engine import Connection
 from sqlalchemy.exc import DataError, InterfaceError, ProgrammingError
+from sqlalchemy.pool import Pool
 
 from warmup_insights.errors import StoreError
 from warmup_insights.model.events import AnyEvent, Event
@@ -23,12 +24,13 @@ from warmup_insights.model.run import RunRecord, SourceRecord
 from warmup_insights.model.summary import BucketRow, RunSummary
 from warmup_insights.storage.engine import (
     BUSY_TIMEOUT_S,
-    Location,
     explained,
     open_engine,
+    server_url,
     use_wal,
     vacuum,
 )
+from warmup_insights.storage.location import database_path, shown_location
 from warmup_insights.storage.queries import Queries, spool_prefix
 from warmup_insights.storage.rows import (
     EVENT_COLUMNS,
@@ -59,7 +61,7 @@ longer statement takes longer to read than its rows to write."""
 BLOCK = 10_000
 """Rows per driver call: large enough to be fast, small enough for memory."""
 READ_BLOCK = 5_000
-"""Events per query while streaming; no read transaction outlives a block."""
+"""Events per query while streaming."""
 
 _REFUSED = (
     DataError,
@@ -255,29 +257,39 @@ def _insert_sql(table: str, columns: tuple[str, ...], mark: str, count: int) -> 
     return f"INSERT INTO {table} ({names}) VALUES {rows}"
 
 
-class EventReader(Iterator[AnyEvent]):
+class EventReader:
     """The events of a run, in order; `skipped` counts what could not be read, by kind.
 
-    A newer version may have stored kinds that this one does not have.
+    A newer version may have stored kinds that this one does not have. No read
+    transaction outlives a block of events.
     """
 
-    def __init__(self, blocks: Iterator[list[tuple[int, str, str]]]) -> None:
+    def __init__(
+        self, store: Queries, run_id: str, kinds: Iterable[str] | None, after_seq: int
+    ) -> None:
+        self._store = store
+        self._run_id = run_id
+        self._kinds = None if kinds is None else tuple(kinds)
+        self._after_seq = after_seq
         self.skipped: Counter[str] = Counter()
         self.last_seq: int | None = None
         """Number of the last event that was read, or skipped."""
-        self._events = self._read(blocks)
 
-    def __next__(self) -> AnyEvent:
-        return next(self._events)
-
-    def _read(self, blocks: Iterator[list[tuple[int, str, str]]]) -> Iterator[AnyEvent]:
-        for block in blocks:
-            for self.last_seq, kind, payload in block:
+    def __iter__(self) -> Iterator[AnyEvent]:
+        after = self._after_seq
+        is_more = True
+        while is_more:
+            block = self._store.payloads(
+                self._run_id, kinds=self._kinds, after_seq=after, limit=READ_BLOCK
+            )
+            for after, kind, payload in block:
+                self.last_seq = after
                 event = read_payload(payload)
                 if event is None:
                     self.skipped[kind] += 1
                 else:
                     yield event
+            is_more = len(block) == READ_BLOCK
 
 
 class EventStore(Queries):
@@ -297,15 +309,12 @@ class EventStore(Queries):
         read_only: bool = False,
         busy_timeout_s: float = BUSY_TIMEOUT_S,
     ) -> None:
-        self.location = Location(url)
-        self._new_engine = partial(
-            open_engine,
-            self.location,
+        self.where = where = shown_location(str(url))
+        self._engine = open_engine(
+            server_url(url) or database_path(url),
             read_only=read_only,
             busy_timeout_s=busy_timeout_s,
         )
-        self._engine = self._new_engine()
-        where = str(self.location)
         with ExitStack() as unless_done, explained(where):
             unless_done.callback(self._engine.dispose)
             if not read_only:
@@ -325,50 +334,27 @@ class EventStore(Queries):
 
     def close(self) -> None:
         """Close every connection."""
-        with explained(str(self.location)):
+        with explained(self.where):
             self._engine.dispose()
-
-    def replace_connections(self) -> None:
-        """Use new connections from now on and leave the old ones as they are.
-
-        For the child of a fork: SQLite connections must not be used, nor even closed,
-        on the other side.
-        """
-        _inherited.append(self._engine)
-        self._engine = self._new_engine()
 
     @contextmanager
     def begin(self) -> Iterator[Transaction]:
         """A transaction: everything written in it is stored, or nothing is."""
-        with explained(str(self.location)), self._engine.connect() as plain:
+        with explained(self.where), self._engine.connect() as plain:
             connection = plain.execution_options(sqlite_begin="IMMEDIATE")
             with connection.begin():
                 yield Transaction(connection)
 
     @contextmanager
     def _reading(self) -> Iterator[Connection]:
-        with explained(str(self.location)), self._engine.connect() as connection:
+        with explained(self.where), self._engine.connect() as connection:
             yield connection
 
     def events(
         self, run_id: str, kinds: Iterable[str] | None = None, after_seq: int = -1
     ) -> EventReader:
         """The events of a run in order, read block by block."""
-        wanted = None if kinds is None else tuple(kinds)
-        return EventReader(self._blocks(run_id, wanted, after_seq))
-
-    def _blocks(
-        self, run_id: str, kinds: tuple[str, ...] | None, after_seq: int
-    ) -> Iterator[list[tuple[int, str, str]]]:
-        while True:
-            block = self.payloads(
-                run_id, kinds=kinds, after_seq=after_seq, limit=READ_BLOCK
-            )
-            if block:
-                yield block
-            if len(block) < READ_BLOCK:
-                return
-            after_seq = block[-1][0]
+        return EventReader(self, run_id, kinds, after_seq)
 
     def update_run(self, run_id: str, **columns: Any) -> None:
         """Change columns of a run, such as `label` and `notes`; None empties one."""
@@ -377,17 +363,20 @@ class EventStore(Queries):
 
     def vacuum(self) -> None:
         """Give the space of what was removed back to the disk."""
-        with explained(str(self.location)):
+        with explained(self.where):
             vacuum(self._engine)
 
 
 _open_stores: weakref.WeakSet[EventStore] = weakref.WeakSet()
-_inherited: list[Engine] = []
+_inherited: list[Pool] = []
 
 
 def _after_fork() -> None:
+    """Use new connections in the child: those of SQLite must not be used, nor even closed,
+    on the other side of a fork."""
     for store in list(_open_stores):
-        store.replace_connections()
+        _inherited.append(store._engine.pool)
+        store._engine.dispose(close=False)
 
 
 os.register_at_fork(after_in_child=_after_fork)

@@ -21,16 +21,11 @@ from packaging.version import Version
 from warmup_insights.vllm_plugin import facts
 from warmup_insights.vllm_plugin.facts import installed_version
 from warmup_insights.vllm_plugin.hooks import Attachment, Hook, is_attached
-from warmup_insights.vllm_plugin.hpu import bridge
 from warmup_insights.vllm_plugin.session import Session
 from warmup_insights.vllm_plugin.settings import hand_to_ray, read_settings
 from warmup_insights.vllm_plugin.table import hooks_for
 
 logger = logging.getLogger(__name__)
-
-ExceptHook = Callable[
-    [type[BaseException], BaseException, TracebackType | None], object
-]
 
 
 class Instrumentation:
@@ -43,8 +38,6 @@ class Instrumentation:
             self._by_module[hook.module].append(hook)
         self._versions: dict[str, Version | None] = {}
         self.attachments: list[Attachment] = []
-        self._excepthooks: tuple[ExceptHook, ExceptHook] | None = None
-        """The one before, and ours."""
         self._listener = ImportListener(self._by_module, self.attach_module)
 
     def attach(self) -> None:
@@ -67,33 +60,36 @@ class Instrumentation:
                 logger.warning("The end of the program is not recorded: %s", problem)
             before(kind, error, trace)
 
-        sys.excepthook, self._excepthooks = show, (before, show)
+        sys.excepthook = show
 
     def detach(self) -> None:
-        """Take everything off, the listener too."""
-        before, own = self._excepthooks or (None, None)
-        if before is not None and sys.excepthook is own:
-            sys.excepthook = before
-        self._listener.remove()
+        """Take every hook off, and follow no imports any more: for measuring without."""
+        if self._listener in sys.meta_path:
+            sys.meta_path.remove(self._listener)
         for attachment in self.attachments:
             attachment.detach()
         self.attachments.clear()
 
     def attach_module(self, module: ModuleType) -> None:
         """Attach the hooks of a module that was just imported. Never raises."""
+        hooks = self._by_module.get(module.__name__, ())
         try:
-            for hook in self._by_module.get(module.__name__, ()):
-                self._attach(hook, module)
-            self._note_missing(module.__name__)
+            topics = {hook.topic for hook in hooks if self._attach(hook, module)}
+            topics |= {attachment.hook.topic for attachment in self.attachments}
+            for hook in hooks:
+                # Kept are the topics for which this version has nothing to attach to.
+                if hook.topic not in topics and self._is_expected(hook):
+                    self.session.lost.setdefault(hook.topic, hook.target)
         except Exception as error:  # an import by the engine must not fail
             logger.warning("%s is not recorded: %s", module.__name__, error)
 
-    def _attach(self, hook: Hook, module: ModuleType) -> None:
+    def _attach(self, hook: Hook, module: ModuleType) -> bool:
+        """Attach a hook, unless it is; whether the module has its target."""
         owner: Any = getattr(module, hook.owner, None) if hook.owner else module
         if owner is None or not hasattr(owner, hook.name):
-            return
+            return False
         if is_attached(owner, hook.name):
-            return
+            return True
         places = [(owner, hook.name)]
         if hook.owner is None:
             places += _imported_by_name(getattr(owner, hook.name))
@@ -101,29 +97,12 @@ class Instrumentation:
             attachment = Attachment(hook, self.session, place, name)
             attachment.attach()
             self.attachments.append(attachment)
+        return True
 
-    def _note_missing(self, module: str) -> None:
-        """Keep the topics for which this version has nothing to attach to."""
-        attached = {a.hook.topic for a in self.attachments}
-        for hook in self._by_module[module]:
-            if hook.topic in attached or self._is_watched(hook):
-                continue
-            if hook.is_expected_in(self._version(hook.engine)):
-                self.session.lost.setdefault(hook.topic, hook.target)
-
-    def _is_watched(self, hook: Hook) -> bool:
-        module = sys.modules.get(hook.module)
-        owner = getattr(module, hook.owner, None) if hook.owner else module
-        return (
-            owner is not None
-            and hasattr(owner, hook.name)
-            and is_attached(owner, hook.name)
-        )
-
-    def _version(self, engine: str) -> Version | None:
-        if engine not in self._versions:
-            self._versions[engine] = installed_version(engine)
-        return self._versions[engine]
+    def _is_expected(self, hook: Hook) -> bool:
+        if hook.engine not in self._versions:
+            self._versions[hook.engine] = installed_version(hook.engine)
+        return hook.is_expected_in(self._versions[hook.engine])
 
 
 def _imported_by_name(function: Any) -> list[tuple[ModuleType, str]]:
@@ -141,9 +120,6 @@ def _imported_by_name(function: Any) -> list[tuple[ModuleType, str]]:
     ]
 
 
-Listener = Callable[[ModuleType], None]
-
-
 class ImportListener(importlib.abc.MetaPathFinder):
     """Calls `listener` after each of some modules was executed for the first time.
 
@@ -151,7 +127,9 @@ class ImportListener(importlib.abc.MetaPathFinder):
     loader's `exec_module`, on that one loader and for that one import.
     """
 
-    def __init__(self, modules: Iterable[str], listener: Listener) -> None:
+    def __init__(
+        self, modules: Iterable[str], listener: Callable[[ModuleType], None]
+    ) -> None:
         self._waiting = set(modules)
         self._listener = listener
 
@@ -159,11 +137,6 @@ class ImportListener(importlib.abc.MetaPathFinder):
         """Follow imports from now on, before all other finders."""
         if self not in sys.meta_path:
             sys.meta_path.insert(0, self)
-
-    def remove(self) -> None:
-        """Stop listening."""
-        if self in sys.meta_path:
-            sys.meta_path.remove(self)
 
     def find_spec(
         self,
@@ -227,15 +200,3 @@ def start(environ: MutableMapping[str, str]) -> Session:
         _running.watch_end()
     _running.attach()
     return _running.session
-
-
-def stop() -> None:
-    """Take every hook off and close the recorder; `start` begins anew."""
-    global _running
-    if _running is None:
-        return
-    running, _running = _running, None
-    running.detach()
-    bridge.unsubscribe(running.session)
-    atexit.unregister(running.session.end_run)
-    running.session.end_run()

@@ -86,21 +86,21 @@ def start_workers(session: Session, call: Call) -> Watch:
 
 def sleep(session: Session, call: Call) -> Watch:
     """`Executor.sleep(level)`: the workers give memory back, unless they did before."""
-    before, started = _sleeping(call), time.perf_counter()
-    outcome = yield
-    if outcome.error is None and before != _sleeping(call):
-        took = time.perf_counter() - started
-        session.emit(SleepModeChanged, action="sleep", duration_s=took)
+    yield from _watch_sleep(session, call, "sleep")
 
 
 def wake_up(session: Session, call: Call) -> Watch:
     """`Executor.wake_up(tags)`: they take memory again, of some of its uses or all."""
+    yield from _watch_sleep(session, call, "wake_up")
+
+
+def _watch_sleep(session: Session, call: Call, action: str) -> Watch:
     before, started = _sleeping(call), time.perf_counter()
     outcome = yield
     if outcome.error is None and before != (after := _sleeping(call)):
         session.emit(
             SleepModeChanged,
-            action="wake_up",
+            action=action,
             tags=sorted(before - after),
             duration_s=time.perf_counter() - started,
         )

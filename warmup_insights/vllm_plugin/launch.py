@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import shutil
 import signal
 import subprocess
@@ -14,6 +13,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from warmup_insights.errors import InputError
+from warmup_insights.storage.location import database_path
 from warmup_insights.vllm_plugin import facts, settings
 
 PLUGIN_NAME = "warmup_insights"
@@ -79,7 +79,8 @@ def recording_environment(
 ) -> dict[str, str]:
     """The environment in which vLLM records into a database, with us as drainer."""
     changed: MutableMapping[str, str] = dict(environ)
-    changed[settings.DATABASE] = _absolute(database)
+    # Right in whatever folder a worker runs.
+    changed[settings.DATABASE] = str(database_path(database) or database)
     changed[settings.RUN] = run_id
     changed[settings.SOURCE] = source
     changed[settings.DRAINER] = settings.drainer_of(run_id)
@@ -91,11 +92,6 @@ def recording_environment(
     if allowed is not None and PLUGIN_NAME not in allowed.split(","):
         changed[PLUGINS_VARIABLE] = ",".join(filter(None, [allowed, PLUGIN_NAME]))
     return dict(changed)
-
-
-def _absolute(database: str) -> str:
-    """A path that is right in whatever folder a worker runs; a URL as it is."""
-    return database if "://" in database else os.path.abspath(database)
 
 
 def run_command(

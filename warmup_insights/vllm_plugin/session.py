@@ -11,7 +11,7 @@ import sys
 import time
 from collections.abc import Callable, Generator
 from pathlib import Path
-from typing import Any
+from typing import Any, ParamSpec
 
 import msgspec
 
@@ -50,6 +50,7 @@ MESSAGE_LIMIT = 2000
 HAND_OVER_S = 0.002
 """Usually it takes a tenth of that: a thread wakes and writes into a file."""
 _NEVER_MUTED = (Failure, Note)
+P = ParamSpec("P")
 
 
 class Session:
@@ -64,9 +65,8 @@ class Session:
         started_at = self._created if settings.is_first else None
         self.settings = dataclasses.replace(settings, started_at=started_at)
         self._make_recorder = make_recorder or store_recorder
-        self.subscriptions: dict[str, tuple[Any, Any]] = {}
-        """Event of the Gaudi bridge to its dispatcher and our handle; a forked child has
-        them as well."""
+        self.subscriptions: set[str] = set()
+        """Events of the Gaudi bridge that are recorded; a forked child has them as well."""
         self._renew(is_first=settings.is_first)
 
     def _renew(self, *, is_first: bool) -> None:
@@ -89,7 +89,9 @@ class Session:
         self.collector.switch_off()
         self._renew(is_first=False)
 
-    def emit(self, event_class: type[Event], **fields: Any) -> None:
+    def emit(
+        self, event_class: Callable[P, Event], *args: P.args, **fields: P.kwargs
+    ) -> None:
         """Record an event of this process and its rank."""
         if self.state.is_muted and event_class not in _NEVER_MUTED:
             return
@@ -97,7 +99,7 @@ class Session:
             self._recorder = self._make_recorder(self.settings)
         if self.rank is not None:
             fields.setdefault("rank", self.rank)
-        self._recorder.record(event_class(**fields))
+        self._recorder.record(event_class(*args, **fields))
 
     def hand_over(self) -> None:
         """Have what was recorded so far leave this process, within `HAND_OVER_S`.
@@ -233,13 +235,14 @@ class Session:
         self._has_failed = True
         free, _ = device.free_and_total()
         text = facts.text_of(error)[:MESSAGE_LIMIT]
+        figures: dict[str, Any] = {"free_bytes": free, **figures_of(text)}
         self.emit(
             Failure,
             failure="killed" if is_killed else kind_of_message(text),
             message=mask_text(text),
             phase=phase,
             bucket=bucket,
-            **{"free_bytes": free, **figures_of(text)},
+            **figures,
         )
 
     def note_end_of_program(self, error: BaseException) -> None:

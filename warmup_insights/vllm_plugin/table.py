@@ -11,7 +11,6 @@ from warmup_insights.vllm_plugin import cpu, cuda, engine_core
 from warmup_insights.vllm_plugin.hooks import Hook, Probe
 from warmup_insights.vllm_plugin.hpu import buckets as hpu_buckets
 from warmup_insights.vllm_plugin.hpu import memory as hpu_memory
-from warmup_insights.vllm_plugin.hpu import scenarios as hpu_scenarios
 from warmup_insights.vllm_plugin.hpu import serving as hpu_serving
 from warmup_insights.vllm_plugin.hpu import steps as hpu_steps
 from warmup_insights.vllm_plugin.hpu import warmup as hpu_warmup
@@ -61,15 +60,15 @@ GAUDI = (
         ("initialize_kv_cache", "KV cache", hpu_memory.kv_cache),
         ("warmup_model", "warm-up", hpu_warmup.warmup_model),
         ("warmup_graphs", "passes over buckets", hpu_warmup.warmup_pass),
-        ("_prepare_dummy_scenario", "buckets", hpu_scenarios.scenario, "0.11.2", None),
-        ("warmup_scenario", "buckets", hpu_scenarios.scenario, None, "0.11.2"),
+        ("_prepare_dummy_scenario", "buckets", hpu_warmup.scenario, "0.11.2", None),
+        ("warmup_scenario", "buckets", hpu_warmup.scenario, None, "0.11.2"),
         ("_check_config", "executed shapes", hpu_serving.check_config),
-        ("_use_graphs", "use of graphs", hpu_scenarios.use_graphs),
+        ("_use_graphs", "use of graphs", hpu_warmup.use_graphs),
         ("warmup_unified_graphs", "unified attention", hpu_warmup.unified_pass,
          "0.11.2", "0.18.0"),
-        ("_prepare_dummy_unified_scenario", "unified buckets", hpu_scenarios.scenario,
+        ("_prepare_dummy_unified_scenario", "unified buckets", hpu_warmup.scenario,
          "0.11.2", "0.18.0"),
-        ("_get_unified_config", "unified shapes", hpu_scenarios.executed_unified,
+        ("_get_unified_config", "unified shapes", hpu_warmup.executed_unified,
          "0.11.2", "0.18.0"),
         ("warmup_sampler", "sampler", hpu_steps.warmup_sampler, "0.11.2", None),
         ("_run_sampling", "sampler steps", hpu_steps.run_sampling, "0.11.2", None),
@@ -300,9 +299,9 @@ FORK = (
         ("warmup_model", "warm-up, V0", hpu_warmup.warmup_model),
         ("warmup_graphs", "passes over buckets, V0", hpu_warmup.warmup_pass),
         ("warmup_all_buckets", "plain passes, V0", hpu_warmup.plain_pass, None, "0.9.0"),
-        ("warmup_scenario", "buckets, V0", hpu_scenarios.scenario),
+        ("warmup_scenario", "buckets, V0", hpu_warmup.scenario),
         ("_check_config", "executed shapes, V0", hpu_serving.check_config),
-        ("_use_graphs", "use of graphs, V0", hpu_scenarios.use_graphs),
+        ("_use_graphs", "use of graphs, V0", hpu_warmup.use_graphs),
     ),
     *_rows(
         "vllm-fork", "vllm.worker.hpu_model_runner", "HPUModelRunner",
@@ -322,9 +321,9 @@ FORK = (
         ("warmup_model", "warm-up", hpu_warmup.warmup_model, *_V1),
         ("warmup_graphs", "passes over buckets", hpu_warmup.warmup_pass, *_V1),
         ("warmup_all_buckets", "plain passes", hpu_warmup.plain_pass, "0.7.0", "0.9.0"),
-        ("warmup_scenario", "buckets", hpu_scenarios.scenario, *_V1),
+        ("warmup_scenario", "buckets", hpu_warmup.scenario, *_V1),
         ("_check_config", "executed shapes", hpu_serving.check_config, *_V1),
-        ("_use_graphs", "use of graphs", hpu_scenarios.use_graphs, *_V1),
+        ("_use_graphs", "use of graphs", hpu_warmup.use_graphs, *_V1),
         ("execute_model", "serving", hpu_serving.serve_step, *_V1),
         ("_form_prefill_batch", "prefill batches", hpu_serving.form_prefill, *_V1),
     ),

@@ -105,6 +105,10 @@ class Failed:
     phase: str | None = None
     bucket: Bucket | None = None
     is_serving: bool = False
+    module: str | None = None
+    """The innermost file of the engine or a package in the traceback."""
+    statement: Statement | None = None
+    """What its text explains of itself, where that decides its rule."""
 
     @property
     def where(self) -> str:
@@ -119,6 +123,7 @@ def failed(summary: RunSummary) -> Failed | None:
         return Failed(
             failure.kind, failure.message, failure.line, failure.free_bytes,
             failure.needed_bytes, failure.stated, failure.phase, failure.bucket,
+            module=failure.module,
         )  # fmt: skip
     end = summary.serving.end if summary.serving else None
     if end is None or end.kind == "shutdown":
@@ -153,11 +158,26 @@ def failure_rule(
 def explained(facts: RunFacts, rule: str) -> Failed | None:
     """The failure where this rule is the one for it; else None."""
     found = failed(facts.summary)
-    return found if found is not None and rule_for(facts, found) == rule else None
+    if found is None:
+        return None
+    name, statement = _explanation(facts, found)
+    return replace(found, statement=statement) if name == rule else None
 
 
-def rule_for(facts: RunFacts, found: Failed) -> str:
-    """The name of the rule that explains a failure: exactly one for each."""
+def _explanation(facts: RunFacts, found: Failed) -> tuple[str, Statement | None]:
+    """The one rule that explains a failure, and what its text explains where that decides."""
+    name = _rule_before_texts(facts, found)
+    if name is not None:
+        return name, None
+    stated = statement_of(facts, found)
+    if stated is not None:
+        return stated.rule, stated
+    is_program = _MISMATCH.search(found.message) is not None
+    return "program_error" if is_program else "failure_unexplained", None
+
+
+def _rule_before_texts(facts: RunFacts, found: Failed) -> str | None:
+    """The rule of a failure by its kind and figures; None where its text decides."""
     if any(text in found.message for text in DELIBERATE):
         return "deliberate_stop"
     if found.kind == "killed":
@@ -165,7 +185,7 @@ def rule_for(facts: RunFacts, found: Failed) -> str:
     if found.kind == "error":
         return _rule_of_error(facts, found)
     if _is_of_the_host(facts, found):
-        return "host_limit"
+        return None
     if found.is_serving:
         return "wake_up_failed" if _was_waking(facts) else "out_of_memory_serving"
     stated = found.stated
@@ -208,12 +228,12 @@ def poisoned_by(summary: RunSummary) -> bool:
     return bool(is_loaded) and (failure.artifact is not None or is_stated)
 
 
-def _rule_of_error(facts: RunFacts, found: Failed) -> str:
+def _rule_of_error(facts: RunFacts, found: Failed) -> str | None:
     if poisoned_by(facts.summary):
         return "poisoned_cache"
     if _found_no_room(facts, found):
         return "no_room_for_cache"
-    return _program_rule(facts, found)
+    return "killed" if _SIGNAL.search(found.message) else None
 
 
 def _found_no_room(facts: RunFacts, found: Failed) -> bool:
@@ -223,16 +243,6 @@ def _found_no_room(facts: RunFacts, found: Failed) -> bool:
     cache = facts.figure("kv_cache_bytes")
     is_announced = _ENGINE_FAILED.match(found.message) is not None
     return is_announced and not found.is_serving and cache is not None and cache <= 0
-
-
-def _program_rule(facts: RunFacts, found: Failed) -> str:
-    if _SIGNAL.search(found.message):
-        return "killed"
-    stated = statement_of(facts, found)
-    if stated is not None:
-        return stated.rule
-    is_program = _MISMATCH.search(found.message) is not None
-    return "program_error" if is_program else "failure_unexplained"
 
 
 def _is_of_the_host(facts: RunFacts, found: Failed) -> bool:

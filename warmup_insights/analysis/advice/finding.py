@@ -46,7 +46,9 @@ def as_set(changes: Mapping[str, Value]) -> str:
     """Settings as they are given: variables with `=`, others as options."""
     texts = {n: f"{v:g}" if isinstance(v, float) else v for n, v in changes.items()}
     return " ".join(
-        f"{name}={text}" if name.isupper() else f"--{name.replace('_', '-')} {text}"
+        f"{name}={text}"
+        if name.isupper()
+        else f"--{name.replace('_', '-')}" + ("" if text is True else f" {text}")
         for name, text in texts.items()
     )
 

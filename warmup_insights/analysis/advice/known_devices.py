@@ -2,10 +2,15 @@
 
 from __future__ import annotations
 
+import re
+from collections.abc import Iterable
+
 from warmup_insights.analysis.advice.finding import Way
 from warmup_insights.analysis.advice.known_texts import (
     EAGER,
     OTHER_BUILD,
+    OTHER_WEIGHTS,
+    WHEELS,
     KnownError,
     rows,
 )
@@ -19,7 +24,7 @@ _INTEL_DRIVER = Way(
     "another image",
 )
 _NEWER_DRIVER = Way(
-    "a newer driver on the host",
+    "a newer driver on the host: CUDA 13 needs 580, CUDA 12 needs 525 (`nvidia-smi`)",
     "a restart of the host, or of what uses its devices",
 )
 _OLDER_IMAGE = Way("an image made for an older CUDA", "an older vLLM")
@@ -27,6 +32,17 @@ _CUDA_COMPAT = Way(
     "VLLM_ENABLE_CUDA_COMPATIBILITY=1 with an image of vLLM that has it, or the libraries of "
     "cuda-compat before the driver's in LD_LIBRARY_PATH",
     "devices for data centres only",
+)
+_DEEP_GEMM = (
+    r"(?:Assertion|CUDA driver|CUDA runtime|NVRTC|cuBLASLt) error \(\S{0,200}?"
+    r"(?:deepgemm|/jit(?:_kernels)?/|csrc/apis/)\S{0,200}?"
+)
+"""How DeepGEMM states an error (`csrc/utils/exception.hpp`), and the paths of its code."""
+_NO_DEEP_GEMM = Way.that_sets("slower FP8 kernels", VLLM_USE_DEEP_GEMM="0")
+_DRIVER_LIBRARIES = Way(
+    "LD_LIBRARY_PATH=/usr/local/nvidia/lib64 in Kubernetes, where the node puts the libraries of "
+    "its driver there (GKE) and the image names other directories",
+    "none",
 )
 _ON_CHIP = Way(
     "--gpu-memory-utilization, higher or lower", "does not help: it is on-chip memory"
@@ -42,6 +58,54 @@ _GIVE_DEVICES = Way(
     "none",
 )
 
+
+_REASONS = {
+    "kv_cache_dtype not supported": "--kv-cache-dtype auto",
+    "block_size not supported": "no --block-size",
+    "dtype not supported": "--dtype auto",
+}
+"""Reasons of vLLM (`v1/attention/backend.py validate_configuration`) that a setting decides."""
+_BACKEND = re.compile(r"(\w{1,40}): \[([^\]]{0,400})\]")
+
+
+def _nearest_backend(match: re.Match[str]) -> Iterable[Way]:
+    """The settings with which some backend runs, or what the nearest one lacks."""
+    reasons = {
+        backend: [reason.strip() for reason in text.split(",")]
+        for backend, text in _BACKEND.findall(match[1])
+    }
+    for backend, stated in reasons.items():
+        if all(reason in _REASONS for reason in stated):
+            settings = ", ".join(dict.fromkeys(_REASONS[reason] for reason in stated))
+            yield Way(f"{settings}: {backend} runs then", "what they set")
+    yield Way(
+        "no backend of your own: unset VLLM_ATTENTION_BACKEND and --attention-backend, where "
+        "one is set",
+        "the engine picks one that fits, where there is one",
+    )
+    if reasons:
+        backend = min(reasons, key=lambda name: len(reasons[name]))
+        yield Way(
+            f"another device, or a newer vLLM with a backend for this one: {backend} lacks the "
+            f"least ({', '.join(reasons[backend])}), and no setting brings it",
+            "another device or image",
+        )
+
+
+def _as_old_as_driver(match: re.Match[str]) -> Iterable[Way]:
+    """A driver as new as the build, or a build as old as the driver that the error states."""
+    yield _NEWER_DRIVER
+    yield _CUDA_COMPAT
+    if match[1] is None:
+        yield _OLDER_IMAGE
+        return
+    yield Way(
+        f"an image, or torch and vLLM, for CUDA {match[1]}.{match[2]} or older: "
+        f"{WHEELS.format(cuda=f'cu{match[1]}{match[2]}')}",
+        "another environment",
+    )
+
+
 ROWS: tuple[KnownError, ...] = (
     *rows(
         "device_unsupported",
@@ -53,9 +117,7 @@ ROWS: tuple[KnownError, ...] = (
          (Way.that_sets("none: the weights are of 4 or 8 bits anyway", dtype="half"),)),
         (r"[Qq]uantization scheme is not supported for\W{1,8}the current GPU",
          "The device is too old for this quantisation",
-         (Way("another build of the model: 16 bits, or a quantisation of this device",
-              "another checkpoint; check its quality and size"),
-          Way("a newer device", "the capability needed is in the message"))),
+         (OTHER_WEIGHTS, Way("a newer device", "the capability needed is in the message"))),
         (r"quantization method (\w{1,40}) is not supported for the current GPU",
          "The device is too old for this quantisation",
          (Way("another build of the model: AWQ, GPTQ or 16 bits instead of {1}",
@@ -67,10 +129,27 @@ ROWS: tuple[KnownError, ...] = (
               "is set", "another checkpoint; twice the KV cache"),
           Way("--kv-cache-dtype fp8_e5m2, where only the cache is concerned", "accuracy",
               {"kv_cache_dtype": "fp8_e5m2"}))),
+        (rf"{_DEEP_GEMM}.{{0,300}}NVCC version should be >= ([\d.]{{1,8}}\d)",
+         "DeepGEMM compiles its kernels when they are needed, and the compiler is too old",
+         (Way("nvcc {1} or newer, with CUDA_HOME naming its toolkit (`$CUDA_HOME/bin/nvcc --version`)",
+              "some GB of image"),
+          _NO_DEEP_GEMM)),
+        (rf"{_DEEP_GEMM}kernel_runtime\.hpp:\d{{1,6}}.{{1,20}}exit_code == 0",
+         "DeepGEMM could not read the kernel that it had compiled: it calls cuobjdump for that",
+         (Way("cuobjdump in the bin directory of CUDA_HOME (package cuda-cuobjdump-12-9 or of "
+              "the toolkit's own number)", "a larger image"),
+          _NO_DEEP_GEMM)),
+        (_DEEP_GEMM,
+         "A DeepGEMM kernel of this build does not run on this device or with these sizes",
+         (_NO_DEEP_GEMM,
+          Way("a newer vLLM, whose DeepGEMM knows the device", "another image"))),
         (r"no kernel image is available|invalid device function|kernel image is invalid|is not compatible with the current PyTorch "
          r"installation|hipErrorNoBinaryForGpu",
          "The build has no kernels for this device",
          (OTHER_BUILD,)),
+        (r"No compiled \w{1,60}|no \w{1,60} kernel for CUDA device capability",
+         "The build has no kernel of this kind for this device",
+         (OTHER_BUILD, OTHER_WEIGHTS)),
         (r"KeyError: <PlatformEnum\.(\w{1,20}): \d",
          "No kernel of this build does what the quantisation needs on this platform",
          (Way("another build of the model: 16 bits, or a quantisation that the documentation "
@@ -81,20 +160,12 @@ ROWS: tuple[KnownError, ...] = (
          (Way("what the lines under the error name for each kernel: a setting, or the "
               "capability that it needs; VLLM_DISABLED_KERNELS unset", "slower kernels, where "
               "one is forced"),
-          OTHER_BUILD,
-          Way("another build of the model: 16 bits, or a quantisation of this device",
-              "another checkpoint"))),
-        (r"Assertion error \(.{0,200}deepgemm",
-         "A DeepGEMM kernel of this build does not run on this device or with these sizes",
-         (Way.that_sets("slower FP8 kernels", VLLM_USE_DEEP_GEMM="0"),
-          Way("a newer vLLM, whose DeepGEMM knows the device", "another image"))),
+          OTHER_BUILD, OTHER_WEIGHTS)),
         (r"cutlass_\w{1,60},.{1,200}Error (?:Internal|Not Supported|Invalid Problem)",
          "A CUTLASS kernel of this build does not run on this device or with these sizes",
          (Way("VLLM_DISABLED_KERNELS with the name after `Selected` above, where the log has "
               "that line: the engine takes the next kernel", "slower, where the next one is"),
-          OTHER_BUILD,
-          Way("another build of the model: 16 bits, or a quantisation of this device",
-              "another checkpoint"))),
+          OTHER_BUILD, OTHER_WEIGHTS)),
         (r"[Ss]inks (?:are|is) only supported|support attention sinks|sink setting not supported|"
          r"has_sink[=:] ?True",
          "The attention backend has no attention sinks, which the model needs",
@@ -110,6 +181,9 @@ ROWS: tuple[KnownError, ...] = (
                         kv_cache_dtype="auto"),
           Way("no backend of your own: unset VLLM_ATTENTION_BACKEND and --attention-backend; "
               "or a newer vLLM", "the engine picks one that fits, where there is one"))),
+        (r"No valid attention backend found.{0,600}?Reasons: \{(.{1,1400})",
+         "No attention backend does what the model and the settings need on this device",
+         _nearest_backend),
         (r"FlashAttention (?:only )?(?:supports|requires) |only supported in FlashAttention|"
          r"Unsupported FA version|Flash\w{0,20} is only supported on|"
          r"[Ff]lash ?[Aa]ttention.{0,40}does not support|No operator found for .memory_efficient|"
@@ -152,7 +226,8 @@ ROWS: tuple[KnownError, ...] = (
           Way("a newer vLLM, which does without it", "another image"))),
         (r"(?:^|\s)Illegal instruction\b|was compiled with avx\w{0,10} but CPU does not",
          "The processor lacks an instruction that a package was built with",
-         (Way("`lscpu`: a build of vLLM for this processor (AVX2 instead of AVX512), or a "
+         (Way("`lscpu`: a build of vLLM for this processor (for AVX2 one with "
+              "VLLM_CPU_DISABLE_AVX512=true, --build-arg of docker/Dockerfile.cpu), or a "
               "virtual machine that has the instructions of its host", "another image"),)),
     ),
     *rows(
@@ -175,9 +250,10 @@ ROWS: tuple[KnownError, ...] = (
               "image; a restart, where it was replaced since the last one",
               "a restart of the host, or of what uses its devices"),
           _OLDER_IMAGE)),
-        (r"driver on your system is too old|driver version is insufficient",
+        (r"driver on your system is too old(?: \(found version (\d{1,3})0(\d)0\))?|"
+         r"driver version is insufficient",
          "The driver of the host is older than the CUDA of the image",
-         (_NEWER_DRIVER, _OLDER_IMAGE)),
+         _as_old_as_driver),
         (r"PTX was compiled with an unsupported toolchain|UnsupportedPtxVersion",
          "The driver of the host is older than the CUDA that a kernel was compiled with",
          (_NEWER_DRIVER, _CUDA_COMPAT, _OLDER_IMAGE)),
@@ -221,6 +297,7 @@ ROWS: tuple[KnownError, ...] = (
           Way("vLLM, or its plugin, as built for the device, with torch's part for it (Gaudi: "
               "habana-torch-plugin of the driver's release; `pip list`; `python -c 'import "
               "torch; print(torch.version.cuda)'`)", "another environment"),
+          _DRIVER_LIBRARIES,
           Way("VLLM_LOGGING_LEVEL=DEBUG: lines `... platform is not available because` name "
               "the reason for each; a library of another CUDA in LD_LIBRARY_PATH is one",
               "a longer log"),
@@ -230,6 +307,10 @@ ROWS: tuple[KnownError, ...] = (
          "The monitoring library of the driver does not answer here (WSL2, Jetson)",
          (Way.that_sets("processes start anew", VLLM_WORKER_MULTIPROC_METHOD="spawn"),
           Way("a newer vLLM, which does so under WSL2 by itself", "another image"))),
+        (r"NVMLError_NotFound",
+         "The driver has no device of the name that the process was given",
+         (Way("CUDA_VISIBLE_DEVICES with whole UUIDs, as `nvidia-smi -L` prints them, or with "
+              "numbers: the beginning of one is not enough", "none"),)),
         (r"CUDA_VISIBLE_DEVICES is set to empty|No HPU devices? (?:found|available)|"
          r"No CUDA GPUs are available|Found no NVIDIA driver|"
          r"no CUDA-capable device|NVMLError|Failed to initialize NVML|"
@@ -237,6 +318,7 @@ ROWS: tuple[KnownError, ...] = (
          "The process has no device",
          (_GIVE_DEVICES, Way("a torch that was built for the device (`python -c 'import "
                              "torch; print(torch.version.cuda)'`)", "another environment"),
+          _DRIVER_LIBRARIES,
           Way("without an accelerator a vLLM that was built for the CPU: `pip list` shows it "
               "as vllm with +cpu in its version", "much slower"))),
         (r"(?:/dev/(?:kfd|dri|accel|nvidia|vfio)\S{0,40}).{0,40}Permission denied|"

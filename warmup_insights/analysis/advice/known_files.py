@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import re
+from collections.abc import Iterable
+
 from warmup_insights.analysis.advice.finding import Way
 from warmup_insights.analysis.advice.known_texts import (
     EAGER,
     MEMORY_OF_SHM,
+    WHEELS,
     KnownError,
     rows,
 )
@@ -59,6 +63,22 @@ _MORE_HOST = Way(
     "--cpu-offload-gb, fewer engines at once",
     "host memory",
 )
+
+
+def _of_one_cuda(match: re.Match[str]) -> Iterable[Way]:
+    """vLLM for the CUDA of torch, or torch for that of vLLM."""
+    other = "cu130" if match[2] == "12" else "cu129"
+    yield Way(
+        "vLLM for the CUDA of torch (`python -c 'import torch; print(torch.version.cuda)'`): "
+        f"the one installed needs CUDA {match[2]}. {WHEELS.format(cuda=other)}",
+        "another environment",
+    )
+    yield Way(
+        f"torch for CUDA {match[2]}, with a driver that has it (`nvidia-smi`): "
+        "`uv pip install torch --torch-backend=auto`",
+        "another environment",
+    )
+
 
 ROWS: tuple[KnownError, ...] = (
     *rows(
@@ -163,7 +183,9 @@ ROWS: tuple[KnownError, ...] = (
         (r"fatal error: (\S{1,100}): No such file",
          "A header that kernels are compiled with is missing",
          (Way("the package with {1} in the image: Python.h is of python3-dev, those of CUDA are "
-              "of the toolkit, those of C (stddef.h, stdlib.h) of gcc and libc6-dev", "a larger image"), _BUILT)),
+              "of the toolkit (with nvcc and headers of pip FLASHINFER_EXTRA_CUDAFLAGS=-I and the folder "
+              "site-packages/nvidia/cu13/include), those of C (stddef.h, stdlib.h) of gcc and "
+              "libc6-dev", "a larger image"), _BUILT)),
         (r"Could not find nvcc|CUDA_HOME|cuda_home|nvcc.{0,40}not found|nvcc: not found|"
          r"No such file.{0,60}nvcc",
          "Something that the engine needs is missing",
@@ -206,10 +228,14 @@ ROWS: tuple[KnownError, ...] = (
          (Way("vLLM for Gaudi of the release that is installed (`hl-smi`, `pip list`): the tag "
               "or image of vLLM that names it, or the software that brings {1}",
               "another image"),)),
+        (r"(lib(?:cudart|cublas|cublasLt|nvrtc|nvJitLink|cupti)\.so\.(1\d)): cannot open shared "
+         r"object",
+         "A package was built for another CUDA than torch",
+         _of_one_cuda),
         (r"(lib[\w.+-]{1,60}\.so[\d.]{0,16}): cannot open shared object",
          "A library is missing",
-         (Way("what brings {1} into the image, in a directory of LD_LIBRARY_PATH; libcudart and "
-              "libcublas of another number mean a build for another CUDA", "a larger image"),
+         (Way("what brings {1} into the image, in a directory of LD_LIBRARY_PATH",
+              "a larger image"),
           _SAME_RELEASE)),
         (r"(?:No such file or directory|Errno 2\b)[^']{0,60}'([^']{1,200})'",
          "A file or program is not there",
@@ -264,9 +290,21 @@ ROWS: tuple[KnownError, ...] = (
               "the rest of the download"), _LOCAL_COPY,
           Way("HF_HUB_DISABLE_XET=1, where the text names CAS or xet",
               "a slower download", {"HF_HUB_DISABLE_XET": "1"}))),
-        (r"LocalEntryNotFound|OfflineModeIsEnabled|outgoing traffic has been disabled|"
+        (r"CERTIFICATE_VERIFY_FAILED|SSLCertVerificationError",
+         "The certificate of the hub, or of a proxy before it, is not trusted",
+         (Way("REQUESTS_CA_BUNDLE and SSL_CERT_FILE with a file of certificates that holds the one "
+              "of the proxy (huggingface_hub before 1.0 reads the first, later the second)",
+              "none"), _LOCAL_COPY)),
+        (r"OfflineModeIsEnabled|Cannot reach \S{1,200} offline mode is enabled",
+         "The hub may not be used (HF_HUB_OFFLINE), and not every file of the model is here",
+         (Way("the folder that holds the files as --model (in HF_HOME it is hub/models--OWNER--NAME/"
+              "snapshots/...), and as --tokenizer and in --speculative-config where those name others",
+              "none"),
+          Way("HF_HUB_OFFLINE unset for one start, with HF_HOME on a volume: the files stay there",
+              "a download"))),
+        (r"LocalEntryNotFound|outgoing traffic has been disabled|"
          r"couldn't connect to|[Nn]ame resolution|NameResolutionError|MaxRetryError|"
-         r"Network is unreachable|ConnectTimeout|ConnectError|SSLError|SSLCertVerification|"
+         r"Network is unreachable|ConnectTimeout|ConnectError|SSLError|"
          r"Failed to establish a new connection",
          "The hub cannot be reached, and the files are not here",
          (Way("the network of the container (DNS, proxy: HTTPS_PROXY, HF_ENDPOINT of a "
@@ -309,6 +347,13 @@ ROWS: tuple[KnownError, ...] = (
          (Way("--trust-remote-code, with --revision of a commit whose code was read",
               "code of the repository runs in the engine", {"trust_remote_code": True}),
           Way("a newer vLLM or transformers that has the architecture", "another image"))),
+        (r"model type [`'\"]?([\w.-]{1,60}\w)[`'\"]? but [Tt]ransformers does not recognize",
+         "The installed transformers does not know this kind of model",
+         (Way("a vLLM whose list of supported models has {1}, with the transformers it asks for",
+              "another image"),
+          Way("a newer transformers that has {1} (`pip install -U transformers`), where this vLLM "
+              "has the model and another one is not ruled out (`pip check`)",
+              "models that need the older one do not load"))),
         (r"does not recognize this architecture|model type `?[\w.-]{1,60}`? but|"
          r"architectures? .{1,200}(?:not supported|no vLLM "
          r"implementation)|has no vLLM implementation|Unsupported architecture|"
@@ -355,7 +400,11 @@ ROWS: tuple[KnownError, ...] = (
           Way("--trust-remote-code, with --revision of a commit whose code was read, where the "
               "model brings this class", "code of the repository runs in the engine",
               {"trust_remote_code": True}))),
-        (r"instantiate the backend tokenizer|Tokenizer class \S{1,80} does not exist|"
+        (r"(?:sure you have|need to have) (sentencepiece|tiktoken)(?: or \w{1,20})? installed",
+         "The tokenizer of the model is read by a package that is missing",
+         (Way("`pip install {1}` in the environment of the engine", "none"),
+          Way("tokenizer.json in the folder of the model, which is read without it", "none"))),
+        (r"instantiate the backend tokenizer|"
          r"Can't load tokenizer|load vocabulary|[Ss]entence[Pp]iece|[Tt]iktoken|"
          r"model_file or model_proto must be",
          "The tokenizer of the model cannot be loaded",
@@ -408,6 +457,13 @@ ROWS: tuple[KnownError, ...] = (
          (Way("--language-model-only, where this version has it and only text is wanted",
               "requests with images or sound are refused"),
           Way("a checkpoint of the whole model", "another download"))),
+        (r"KeyError: '(?:[\w.]{1,40}\.)?layers\.\d{1,4}\.(?:attention\.w[kqvo]|feed_forward\.w[123])\.",
+         "The weights are in Mistral's form, and were read as those of Hugging Face's",
+         (Way("--config-format mistral --load-format mistral --tokenizer-mode mistral",
+              "params.json and tekken.json have to be there", {"config_format": "mistral",
+              "load_format": "mistral", "tokenizer_mode": "mistral"}),
+          Way("consolidated*.safetensors out of the folder, where the files of Hugging Face's form "
+              "are there as well", "none"))),
         (r"KeyError: '(?:[\w.]{1,80}\.)?layers\.\d|no module or parameter named|not initialized from checkpoint|size mismatch for|"
          r"Attempted to load weight|Tried to load weights of size|: assert .{0,100}loaded_weight\.(?:shape|size|numel)",
          "The checkpoint and the engine disagree about the weights",
@@ -442,11 +498,13 @@ ROWS: tuple[KnownError, ...] = (
           Way("TORCHINDUCTOR_FORCE_DISABLE_CACHES unset, with torch before 2.8", "none"),
           EAGER)),
         (r"nvcc fatal\s{0,4}: (?:Unknown option|Unsupported gpu architecture|Value '.{1,40}' is not|"
-         r"A single input file is required)|ptxas fatal.{0,300}[Nn]inja|[Nn]inja.{0,600}ptxas fatal",
+         r"A single input file is required)|CUDA compiler and CUDA toolkit headers are incompatible|"
+         r"ptxas fatal.{0,300}[Nn]inja|[Nn]inja.{0,600}ptxas fatal",
          "The compiler of CUDA (nvcc, ptxas) is of another version than the kernels or the device "
          "need",
          (Way("a newer CUDA toolkit in the image, as torch's, with CUDA_HOME and PATH naming it "
-              "(`nvcc --version`); an older one for a device that it has left out",
+              "(`nvcc --version`); an older one for a device that it has left out; nvcc and "
+              "headers of one release (of pip: nvidia-cuda-nvcc, -runtime and -crt)",
               "some GB of image"),
           _BUILT,
           Way("VLLM_USE_FLASHINFER_SAMPLER=0, where FlashInfer compiles its sampler",
@@ -551,16 +609,34 @@ ROWS: tuple[KnownError, ...] = (
          "A package was written for NumPy 1",
          (Way("`pip install 'numpy<2'`, or a newer release of the package that the last frame "
               "above the error names", "other packages may need the newer NumPy"),)),
-        (r"cannot import name '\w{1,80}' from 'vllm[.']|"
-         r"No module named '?(vllm[\w.]{1,80})|already used by a Transformers config",
-         "A package was made for another release of vLLM or transformers",
-         (_SAME_RELEASE,)),
+        (r"No module named '?(vllm[\w.]{1,80})|cannot import name '\w{1,80}' from '(vllm[\w.]{0,80})",
+         "A program or plugin was made for another release of vLLM, or vLLM is not the one installed",
+         (Way("the plugin or program whose frame is above the error, of the release that is made "
+              "for the vLLM installed, or the vLLM that it names", "another environment"),
+          Way("a start outside of vLLM's source folder, where vLLM itself imports {1}{2}: a folder "
+              "`vllm` in the current one hides the package (`python -c 'import vllm; "
+              "print(vllm.__file__)'`)", "none"),
+          _SAME_RELEASE)),
+        (r"'([\w-]{1,40})' is already used by a Transformers config",
+         "transformers has a kind of model by now that this vLLM brings itself",
+         (Way("the transformers before it had {1}, as this vLLM was made with (`pip check`; for "
+              "aimv2 `pip install 'transformers<4.54'`)", "models that need a newer one do not load"),
+          Way("a newer vLLM", "another image"))),
         (r"/(lib[\w+]{1,20})\.so[.\d]{0,8}: version `((?:GLIBC|GLIBCXX|CXXABI)_[\d.]{1,12})' not found",
          "The system is older than a package was built for",
          (Way("an image or a distribution whose {1} has {2} (`strings` lists what one has)",
               "another image"),
           Way("a package that was built for this system: another wheel of it, or one built here",
               "another environment"))),
+        (r"-packages/(?!vllm[/.])([A-Za-z]{1,30}(?:_[a-z]{1,30})?)\S{0,200}: undefined symbol: "
+         r"_ZNK?\d{1,2}(?:torch|c10|at)[\dA-Z]",
+         "A package was built for another torch than is installed",
+         (Way("{1} built for the torch that is installed: `pip install --force-reinstall "
+              "--no-build-isolation` of its package, or its wheel for this torch and CUDA",
+              "time, and a compiler"),
+          Way("{1} removed, where it is optional: vLLM brings its own attention kernels",
+              "none"),
+          _SAME_RELEASE)),
         (r"undefined symbol: _ZNK?\d{1,2}(?:torch|c10|at)[\dA-Z]",
          "A package was built for another torch than is installed",
          (Way("torch of the version and kind that the package was built for (`pip check`; on "

@@ -295,12 +295,27 @@ _LATER = {
 """Arguments of earlier releases to what vLLM 0.19 has for them (`engine/arg_utils.py`)."""
 
 
+_OF_REQUESTS = (
+    "temperature", "top_p", "top_k", "min_p", "repetition_penalty", "presence_penalty",
+    "frequency_penalty", "max_tokens", "max_new_tokens",
+)  # fmt: skip
+"""Parameters of a request (vLLM `sampling_params.py`)."""
+
+
 def _later_name(match: re.Match[str]) -> Iterable[Way]:
     """What later releases have for an argument; it may be one of later releases itself."""
     later = _LATER.get(match[1])
     if later is not None:
         yield Way(
             f"{later} (instead of {match[1]})", "none; releases before take the old one"
+        )
+        return
+    name = match[1].removeprefix("--").replace("-", "_")
+    if name in _OF_REQUESTS:
+        yield Way(
+            f"no {match[1]}, which each request states for itself; a default for all: "
+            f"--override-generation-config with the key {name}",
+            "none",
         )
         return
     yield Way(
@@ -618,6 +633,15 @@ ROWS: tuple[KnownError, ...] = (
          _fewer_ranks),
         (r"unrecognized arguments?: (--[a-z-]{1,60})",
          "This version does not know an argument", _later_name),
+        (r"error: the following arguments are required: (.{1,100})",
+         "The command lacks an argument",
+         (Way("{1} on the command line; the model of `vllm serve` is its first word: "
+              "`vllm serve NAME ...`", "none"),)),
+        (r"api_server\.py: error: unrecognized arguments?: (?:serve )?([^\s-]\S{0,200})",
+         "This entry point takes the name of the model by an option",
+         (Way("--model {1}, without the word `serve`: it is of the command `vllm` alone, and an image "
+              "whose entry point is the server has it already", "none"),
+          Way("`vllm serve {1}`", "none"))),
         (r"unrecognized arguments?: (\S{1,80})",
          "This version does not know an argument",
          (Way("`vllm serve --help=all` of this version for what {1} is called, or remove it",
@@ -654,10 +678,48 @@ ROWS: tuple[KnownError, ...] = (
     ),
 )  # fmt: skip
 
+
+def _as_stated(match: re.Match[str]) -> Iterable[Way]:
+    """A setting by its name, with the place that it has in the command."""
+    place = "an option or a value in the files of the model"
+    if match[1] in _OF_DRAFTS:
+        place = "a key of --speculative-config"
+    yield Way(f"{match[1]}, {place}, as the message asks for it", "none")
+
+
+_OF_DRAFTS = (
+    "num_speculative_tokens", "draft_tensor_parallel_size", "prompt_lookup_max",
+    "prompt_lookup_min", "draft_sample_method", "speculative_token_tree",
+)  # fmt: skip
+"""Keys of vLLM's `config/speculative.py`."""
+
+
+def _one_value(match: re.Match[str]) -> Iterable[Way]:
+    """The value that the message states; a key of --speculative-config by its own name."""
+    name, value = match[1], match[2]
+    key = name.removeprefix("speculative_")
+    if key != name:
+        yield Way(
+            f"{key} {value} in --speculative-config (--{name.replace('_', '-')} before 0.8)",
+            "none",
+            {key: value},
+        )
+    elif value in ("True", "False"):
+        no = "" if value == "True" else "no-"
+        yield Way(f"--{no}{name.replace('_', '-')}", "what it does", {name: value})
+    else:
+        yield Way.that_sets("what the other value does", **{name: value})
+
+
 _RAISED = r"(?:Value|Assertion|NotImplemented|Runtime|Type)Error: "
 
 LAST: tuple[KnownError, ...] = rows(
     "setting_refused",
+    (r"\b([a-z]{2,40}(?:_[a-z\d]{1,40}){1,6})\s?=\s?['\"]?[\w.-]{1,40}['\"]?,? (?:cannot be other "
+     r"(?:value )?than|(?:must|should|has to|can only) be(?: set to| equal to)?) "
+     r"['\"]?(\d{1,9}|True|False)\b(?!\.\d| (?:<|>|or more|or less))",
+     "The engine takes one value only",
+     _one_value),
     (rf"{_RAISED}[^:]{{0,80}}?(?:Unknown|unknown|Unsupported|unsupported|"
      r"[Ii]nvalid|[Uu]nrecognized)\b.{1,200}?(?:Supported|supported|[Vv]alid|Available|available|"
      r"[Aa]llowed|currently only support)\b"
@@ -674,7 +736,6 @@ LAST: tuple[KnownError, ...] = rows(
      r"(?:(?:must|should|has to|needs to) (?:be\b|less\b|equal\b)|"
      r"cannot be (?:other|larger|greater|less|smaller|higher|lower)\b)",
      "The engine refuses a value",
-     (Way("{1}, an option or a value in the files of the model, as the message asks for it",
-          "none"),)),
+     _as_stated),
 )  # fmt: skip
 """Wide texts, which count where no other row has matched."""

@@ -20,11 +20,20 @@ OTHER_BUILD = Way(
     "with a newer CUDA, or TORCH_CUDA_ARCH_LIST when building)",
     "another image",
 )
+OTHER_WEIGHTS = Way(
+    "another build of the model: 16 bits, or a quantisation of this device",
+    "another checkpoint; check its quality and size",
+)
 MEMORY_OF_SHM = Way(
     "a larger /dev/shm: --ipc=host or --shm-size 16g in Docker, in Kubernetes an emptyDir "
     "with medium: Memory mounted there",
     "host memory, as far as it is used",
 )
+WHEELS = (
+    "`uv pip install vllm --torch-backend={cuda} --extra-index-url "
+    "https://wheels.vllm.ai/RELEASE/{cuda}`, as far as the release has such a build"
+)
+"""vLLM `docs/getting_started/installation/gpu.cuda.inc.md`."""
 WaysOut = tuple[Way, ...] | Callable[[re.Match[str]], Iterable[Way]]
 
 

@@ -345,20 +345,24 @@ def xla_cache(facts: RunFacts, start: Start) -> Iterator[Finding]:
     if compiled is None or facts.summary.engine.name != "tpu-inference":
         return
     made = [p.duration_s for p in compiled.parts if p.duration_s and not p.from_cache]
-    seconds = min(max(sum(made), facts.figure("compile_s") or 0.0), start.wall_s)
-    if not made or not start.is_long(seconds):
-        return
+    took, lasted = sum(made), start.seconds.get("compile", 0.0)
     # Calls after it compile what could not be compiled ahead, and run every shape.
     calls = start.seconds.get("model_warmup", 0.0)
-    whole = min(start.wall_s, start.seconds.get("compile", 0.0) + calls)
+    whole = min(start.wall_s, lasted + calls)
+    is_parallel = took > whole > 0
+    stated = facts.figure("compile_s") or 0.0
+    seconds = min(max(lasted if is_parallel else took, stated), start.wall_s)
+    if not made or not start.is_long(seconds):
+        return
     title = f"XLA compilation took {start.of_all(seconds)}"
     if calls and whole > seconds:
         own = f"{format_duration(seconds)} of it as the engine states compilation"
         title = f"XLA compilation and warm-up calls took {start.of_all(whole)}, {own}"
+    sizes = "several at a time" if is_parallel else f"{format_duration(took)} together"
     yield Finding(
         severity_of(start.share(seconds)),
-        f"{title}: {len(made)} shapes are listed, "
-        f"{format_duration(sum(made))} together, {format_duration(max(made))} the longest.",
+        f"{title}: {len(made)} shapes are listed, {sizes}, "
+        f"{format_duration(max(made))} the longest.",
         {"compile_s": seconds, "num_shapes": len(made), "longest_s": max(made)},
         "VLLM_XLA_CACHE_PATH",
         "VLLM_XLA_CACHE_PATH (~/.cache/vllm/xla_cache where it is not set) on a volume that "

@@ -10,13 +10,16 @@ from warmup_insights.analysis.advice.cause import (
     Failed,
     failure_rule,
     stage_of,
-    statement_of,
 )
 from warmup_insights.analysis.advice.facts import RunFacts
 from warmup_insights.analysis.advice.finding import Finding, Rule, Value, Way, rule
 from warmup_insights.analysis.advice.known_texts import AS_STATED, EAGER
 from warmup_insights.analysis.advice.rules_settings import probe_of
-from warmup_insights.analysis.advice.stated import OTHER_RELEASE, OWN_CHOICE
+from warmup_insights.analysis.advice.stated import (
+    OTHER_RELEASE,
+    OWN_CHOICE,
+    named_features,
+)
 from warmup_insights.analysis.advice.ways import finding_of, num_ranks
 from warmup_insights.analysis.sentences import progress_text
 from warmup_insights.model.summary import PHASES, RunSummary
@@ -83,8 +86,7 @@ def deliberate_stop(facts: RunFacts, found: Failed) -> Iterator[Finding]:
     "a KeyError, AttributeError, TypeError, ImportError or NameError ended the engine",
     "the failure, engine and version",
     formula="none: the kind of the error is the evidence",
-    margin="the package is not named: a summary holds no frames; texts that name a setting, "
-    "a model or a package have a rule of their own",
+    margin="texts that name a setting, a model or a package have a rule of their own",
     source="vllm-gaudi README: the vLLM commit of each release",
     example="`KeyError: 0` in a plugin on another day's vLLM",
 )
@@ -97,25 +99,55 @@ def program_error(facts: RunFacts, found: Failed) -> Iterator[Finding]:
         f"A program failed, not its memory: {shown_message(found)}{found.where}, {who}.",
         numbers_at(facts, found),
         [
+            *_of_the_part(facts, found),
             Way(
                 "versions that were released together: of vLLM, its plugins and connectors"
                 + (f"; {plugin}" if engine.name == "vllm-gaudi" else ""),
-                "the log holds no proof; the last frames above the line name the package "
-                "whose call failed",
+                f"the traceback ends in {found.module}"
+                if found.module
+                else "the log holds no proof; the last frames above the line name the "
+                "package whose call failed",
             ),
             Way(
                 "another release of vLLM: a newer one, or the one that last started this model",
                 "another image; an error of a release is in its list of issues",
             ),
             *_without_warmup(facts, found),
-            Way(
-                "the transformers that the model was made with (`transformers_version` in its "
-                "config.json), where the frames lead through transformers or code of the model",
-                "models that need another one do not load",
-            ),
+            *([] if found.module else [MODELS_TRANSFORMERS]),
         ],
         "the call finds what it expects",
     )
+
+
+MODELS_TRANSFORMERS = Way(
+    "the transformers that the model was made with (`transformers_version` in its "
+    "config.json), where the frames lead through transformers or code of the model",
+    "models that need another one do not load",
+)
+_FILE = re.compile(r"\b[\w/]{1,80}\.py\b")
+
+
+def _of_the_part(facts: RunFacts, found: Failed) -> Iterator[Way]:
+    """What leaves out the part of the engine in which the traceback ends or which the error
+    names by its file; for another package one that fits."""
+    files = " ".join([found.module or "", *_FILE.findall(found.message)])
+    config = facts.summary.config
+    for feature in named_features(files, config):
+        yield feature.way(config)
+    package = (found.module or "").partition("/")[0]
+    if package in ("transformers", "transformers_modules", "tokenizers"):
+        yield MODELS_TRANSFORMERS
+    elif package and not package.startswith(("vllm", "torch", "tpu_inference")):
+        yield Way(
+            f"{package} of the version that this vLLM names (`pip check`): the traceback ends "
+            f"in its {found.module}",
+            "another environment",
+        )
+
+
+def _ends_in(found: Failed) -> str:
+    """Where the traceback ends, in words behind it."""
+    return f", which ends in {found.module}" if found.module else ""
 
 
 @failure_rule(
@@ -237,6 +269,7 @@ def failure_unexplained(facts: RunFacts, found: Failed) -> Iterator[Finding]:
         *_first_generation(facts),
         *_without_artefacts(facts),
         *_of_other_weights(facts, found),
+        *_of_the_part(facts, found),
     ]
     yield finding_of(
         f"The engine failed{where}{found.where}: {shown_message(found)}.",
@@ -244,7 +277,7 @@ def failure_unexplained(facts: RunFacts, found: Failed) -> Iterator[Finding]:
         [
             *first,
             *_past_the_stage(facts, found),
-            Way(f"read the traceback around that line; {more}", price),
+            Way(f"read the traceback around that line{_ends_in(found)}; {more}", price),
             *_without_warmup(facts, found),
             *_other_release(facts, found, price),
         ],
@@ -528,7 +561,7 @@ def _ways_past(stage: str) -> Iterator[Way]:
 
 def _known(facts: RunFacts, found: Failed) -> Iterator[Finding]:
     """The cause that the text of an error names, and what removes it."""
-    stated = statement_of(facts, found)
+    stated = found.statement
     if stated is None:
         return
     when = " while it served" if found.is_serving else ""

@@ -748,9 +748,11 @@ def _room_for_graphs(shortfall: float | None, *, is_fixed: bool) -> Iterator[Way
             "KV cache; graphs are captured in what is left beside it",
         )
     yield Way(
-        "fewer graphs: the largest of cudagraph_capture_sizes left out",
-        "batches of those sizes run without a graph",
+        "fewer graphs: a smaller --max-num-seqs, which bounds their sizes, or the largest of "
+        "cudagraph_capture_sizes left out",
+        "fewer requests at once, or batches of those sizes run without a graph",
     )
+    yield Way.that_sets("no graphs: slower decoding", enforce_eager=True)
 
 
 def _larger_reserve(facts: RunFacts, shortfall: float) -> Iterator[Way]:

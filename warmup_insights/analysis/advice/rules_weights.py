@@ -32,6 +32,9 @@ IN_MEMORY = frozenset({"TMPFS", "RAMFS"})
 """Those whose files are in host memory: no disk and no page cache is in the way."""
 LOCAL_RATE, NETWORK_RATE = 2e9, 1e9
 """Bytes a second that NVMe and a network file system give one reader."""
+CLOCK_S = 1.0
+"""The bar of a pass and the line that states its time can differ by so much, which is part
+of the same pass: both have seconds."""
 MEMORY_SHARE = 0.9
 """Of available host memory, what vLLM's prefetch may fill."""
 
@@ -117,7 +120,10 @@ def weights_read(facts: RunFacts, start: Start) -> Iterator[Finding]:
     gain, effect = None, "no figure: the size of the files is not known"
     if size:
         numbers["weights_bytes"] = int(size)
-        passes = sum(phase.name == "load_weights" for phase in summary.time.phases)
+        passes = sum(
+            phase.name == "load_weights" and phase.duration_s >= CLOCK_S
+            for phase in summary.time.phases
+        )
         title += f": {format_bytes(size)} "
         # A draft model is read in a pass of its own, often of the same files.
         title += f"at {_rate(size, seconds)}" if passes < 2 else f"in {passes} passes"

@@ -14,7 +14,11 @@ from dataclasses import dataclass
 
 from warmup_insights.analysis.advice.features import FEATURES, Feature
 from warmup_insights.analysis.advice.finding import Value, Way
-from warmup_insights.analysis.advice.known_texts import MAX_TEXT, OTHER_BUILD
+from warmup_insights.analysis.advice.known_texts import (
+    MAX_TEXT,
+    OTHER_BUILD,
+    OTHER_WEIGHTS,
+)
 
 MAX_QUOTE = 300
 MAX_VALUE = 40
@@ -98,7 +102,7 @@ _BY_ENGINE = re.compile(
 )
 _REQUIRES = re.compile(
     r"^(?P<subject>.{2,160}?) (?:currently |only |also )?(?<!not )(?:requires?|needs) "
-    r"(?P<object>.{2,300})"
+    r"(?P<object>(?![\d.]{1,12} ?[KMGT]?i?B\b).{2,300})"
 )
 _IS_REQUIRED = re.compile(
     r"^(?P<object>.{2,120}?) (?:package |library )?(?P<subject>(?:is|are) required\b)(?! because| by)"
@@ -127,12 +131,12 @@ _INSTALL = re.compile(
     re.IGNORECASE,
 )
 _DEVICE = re.compile(
-    r"[Cc]ompute capability|\b[Ss][Mm]_?\d{2,3}\b|\bgfx\d{3,4}|\bcapability \d|device capability|"
+    r"[Cc]ompute capability|\b[Ss][Mm]_?\d{2,3}\b|\bgfx\d{3,4}|\bcapability \d|device[ _]capability|"
     r"(?:current|this|your) (?:device|GPU|platform|architecture)\b|\b(?:Hopper|Blackwell|Ampere|Turing|Volta)\b"
 )
 """What a text names of a device."""
 _QUANTISED = re.compile(
-    r"(?i)\b(?:(?:nv|mx)?fp[48]|mx(?:fp)?\d|int[48]|w\d{1,2}a\d{1,2}|quantiz\w{1,6})\b"
+    r"(?i)\b(?:(?:nv|mx)?fp[48]|mx(?:fp)?\d|u?int[48](?:b\d)?|w\d{1,2}a\d{1,2}|quantiz\w{1,6}|weight_bits)\b"
 )
 CONFIGURING = ("configure", "import")
 """Stages in which an engine does nothing but read its settings."""
@@ -140,6 +144,11 @@ OWN_CHOICE = Way(
     "no choice of your own of a backend or kernel (--attention-backend, --moe-backend, "
     "--linear-backend, VLLM_ATTENTION_BACKEND, VLLM_USE_...), where one is set",
     "the engine picks one that fits, where there is one",
+)
+OTHER_DEVICE = Way(
+    "a device that can do it, in CUDA_VISIBLE_DEVICES where the host has several kinds "
+    "(CUDA_DEVICE_ORDER=PCI_BUS_ID counts them as nvidia-smi does)",
+    "other devices",
 )
 OTHER_RELEASE = Way(
     "another release of vLLM or its plugin: a newer one, or the one that last started this "
@@ -356,16 +365,11 @@ def _of_the_device(
     else:
         ways = []
     if _QUANTISED.search(text):
-        ways.append(
-            Way(
-                "another build of the model: 16 bits, or a quantisation of this device",
-                "another checkpoint; check its quality and size",
-            )
-        )
+        ways.append(OTHER_WEIGHTS)
     return Statement(
         "device_unsupported",
         "The device lacks what a kernel needs, or the build has none for it",
-        (*ways, OWN_CHOICE, OTHER_BUILD, OTHER_RELEASE),
+        (*ways, OWN_CHOICE, OTHER_BUILD, OTHER_DEVICE, OTHER_RELEASE),
     )
 
 

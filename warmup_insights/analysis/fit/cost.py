@@ -51,11 +51,6 @@ class Waste:
         """Executed without need."""
         return self.executed - self.needed
 
-    @property
-    def ratio(self) -> float | None:
-        """Share of all executed work that is padding."""
-        return self.wasted / self.executed if self.executed else None
-
 
 def refuse_overflow(
     traffic: Traffic, buckets: Iterable[Bucket], phase: str, block_weight: int

@@ -58,33 +58,29 @@ class _NothingLeft(Exception):
 
 
 class GraphReplay:
-    """The captures of one plan, in their order.
+    """The captures of one plan, in their order; none before one of its rules is applied.
 
     A graph is made of each shape that runs, once: buckets may run in another shape than
-    declared, and several in one.
+    declared, and several in one. Under the uncapped rule there is no `budget`.
     """
 
     def __init__(
         self,
         costs: Mapping[str, PhaseCosts],
         evidence: Evidence,
+        lists: Mapping[str, list[Bucket]],
         shapes: Mapping[tuple[str, Bucket], Bucket],
     ) -> None:
         self._costs = costs
         self._evidence = evidence
+        self._lists = lists
         self._shapes = shapes
-        self._skipped: dict[str, tuple[Bucket, ...]] = {}
-        self._budgets: dict[str, int] = {}
+        self._skipped = {phase: tuple(buckets) for phase, buckets in lists.items()}
         self.order: list[PlannedGraph] = []
-        self.budget_bytes: int | None = None
+        self.budget: GraphBudget | None = None
         self.is_out_of_memory = False
 
-    def capture_within(
-        self,
-        lists: Mapping[str, list[Bucket]],
-        budget: GraphBudget,
-        strategies: tuple[str, str],
-    ) -> None:
+    def capture_within(self, budget: GraphBudget, strategies: tuple[str, str]) -> None:
         """The capped rule: as the engine does it, with predicted costs.
 
         The engine's own estimate is low where the first graph of a phase is large, so
@@ -101,15 +97,11 @@ class GraphReplay:
             self.order.append(graph)
             return graph.memory_bytes
 
-        self.budget_bytes = int(budget.total_bytes)
-        self._budgets = {
-            "prompt": int(budget.prompt_bytes),
-            "decode": int(budget.decode_bytes),
-        }
+        self.budget = budget
         try:
             outcome = capture_graphs(
-                lists.get("prompt", []),
-                lists.get("decode", []),
+                self._lists.get("prompt", []),
+                self._lists.get("decode", []),
                 budget,
                 capture,
                 prompt_strategy=strategies[0],
@@ -117,20 +109,20 @@ class GraphReplay:
             )
         except _NothingLeft:
             self.is_out_of_memory = True
-            self._skipped = {phase: self._missing(phase, lists) for phase in lists}
+            self._skip_the_rest()
             return
         for captures in outcome:
             skipped = tuple(item.bucket for item in captures.skipped)
             self._skipped[captures.phase] = skipped
 
-    def capture_everything(self, lists: Mapping[str, list[Bucket]], free: int) -> None:
+    def capture_everything(self, free: int) -> None:
         """The uncapped rule: every bucket, the largest first, until nothing is free.
 
         Source: `warmup_model` and `warmup_graphs` of vllm-gaudi, `hpu_model_runner.py`.
         """
         graphs: dict[tuple[str, Bucket], PlannedGraph] = {}
         for phase in PHASES:
-            for bucket in reversed(lists.get(phase, [])):
+            for bucket in reversed(self._lists.get(phase, [])):
                 graph = self._graph(phase, bucket)
                 if self._evidence.gets_graph(phase, graph.bucket):
                     graphs.setdefault((phase, graph.bucket), graph)
@@ -140,27 +132,23 @@ class GraphReplay:
                 break
             free -= graph.memory_bytes
             self.order.append(graph)
-        self._skipped = {phase: self._missing(phase, lists) for phase in lists}
+        self._skip_the_rest()
 
-    def capture_nothing(self, lists: Mapping[str, list[Bucket]]) -> None:
-        """A start that ends before its warm-up."""
-        self._skipped = {phase: tuple(buckets) for phase, buckets in lists.items()}
-
-    def phases(self, lists: Mapping[str, list[Bucket]]) -> dict[str, PhasePlan]:
+    def phases(self) -> dict[str, PhasePlan]:
         """Both phases, as far as they have buckets."""
-        return {phase: self._phase(phase, lists[phase]) for phase in lists}
+        return {phase: self._phase(phase, own) for phase, own in self._lists.items()}
 
     def _phase(self, phase: str, buckets: list[Bucket]) -> PhasePlan:
         own = [graph for graph in self.order if graph.phase == phase]
-        cost = self._costs[phase].graph_bytes
+        cost, budget = self._costs[phase].graph_bytes, self.budget
         return PhasePlan(
             generated=len(buckets),
             captured=len(own),
             capture_percent=100.0 * len(own) / len(buckets) if buckets else None,
-            graph_budget_bytes=self._budgets.get(phase),
+            graph_budget_bytes=int(budget.of(phase)) if budget is not None else None,
             graph_used_bytes=sum(graph.memory_bytes for graph in own),
             captured_buckets=tuple(sorted(graph.bucket for graph in own)),
-            skipped_buckets=self._skipped.get(phase, ()),
+            skipped_buckets=self._skipped[phase],
             cost_error_percent=_percent(cost.error if cost else None),
             worst_cost_error_percent=_percent(cost.worst_error if cost else None),
         )
@@ -174,15 +162,14 @@ class GraphReplay:
             phase, shape, bucket, round(estimate.value), estimate.source
         )
 
-    def _missing(
-        self, phase: str, lists: Mapping[str, list[Bucket]]
-    ) -> tuple[Bucket, ...]:
-        done = {graph.bucket for graph in self.order if graph.phase == phase}
-        return tuple(
-            bucket
-            for bucket in lists[phase]
-            if self._shapes.get((phase, bucket), bucket) not in done
-        )
+    def _skip_the_rest(self) -> None:
+        done = {(graph.phase, graph.bucket) for graph in self.order}
+        for phase, buckets in self._lists.items():
+            self._skipped[phase] = tuple(
+                bucket
+                for bucket in buckets
+                if (phase, self._shapes.get((phase, bucket), bucket)) not in done
+            )
 
 
 def _percent(share: float | None) -> float | None:

@@ -407,23 +407,22 @@ class Planner:
         if tokens == self.summary.setting("max_num_batched_tokens"):
             tokens = None
         evidence = replace(self._evidence, max_num_batched_tokens=tokens)
-        graphs = GraphReplay(self.costs, evidence, buckets.shapes)
+        graphs = GraphReplay(self.costs, evidence, buckets.lists, buckets.shapes)
         if free < 0 or not self._has_room(chosen, memory):
-            graphs.capture_nothing(buckets.lists)
-            return graphs
+            return graphs  # the start ends before its warm-up
         strategies = (
             chosen["VLLM_GRAPH_PROMPT_STRATEGY"],
             chosen["VLLM_GRAPH_DECODE_STRATEGY"],
         )
         if self.rule == "uncapped":
-            graphs.capture_everything(buckets.lists, free)
+            graphs.capture_everything(free)
             return graphs
         budget = GraphBudget(
             free_bytes=free,
             total_bytes=free - memory.budget.margin_bytes,
             prompt_ratio=chosen["VLLM_GRAPH_PROMPT_RATIO"],
         )
-        graphs.capture_within(buckets.lists, budget, strategies)
+        graphs.capture_within(budget, strategies)
         return graphs
 
     def _result(
@@ -434,7 +433,7 @@ class Planner:
         free: int,
         graphs: GraphReplay,
     ) -> Plan:
-        budget = memory.budget
+        budget, for_graphs = memory.budget, graphs.budget
         length, tokens = self._length(chosen), self._tokens(memory)
         has_room = self._has_room(chosen, memory)
         outcome = "fits" if has_room else "no_kv_cache"
@@ -459,8 +458,8 @@ class Planner:
             max_concurrency=tokens / length if tokens and length else None,
             free_before_graphs_bytes=free if has_room else None,
             free_after_graphs_bytes=free - used if has_room else None,
-            graph_budget_bytes=graphs.budget_bytes,
-            phases=graphs.phases(buckets.lists),
+            graph_budget_bytes=int(for_graphs.total_bytes) if for_graphs else None,
+            phases=graphs.phases(),
             order=tuple(graphs.order),
             time=UNKNOWN_TIME
             if outcome != "fits"

@@ -9,13 +9,13 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from warmup_insights.bucketing.environment import (
+from warmup_insights.bucketing.generate import generate
+from warmup_insights.bucketing.settings import (
+    BucketingSettings,
     read_boolean,
     read_strategy,
     settings_from_mapping,
 )
-from warmup_insights.bucketing.generate import generate
-from warmup_insights.bucketing.settings import BucketingSettings
 from warmup_insights.bucketing.versions import rules_of, version_of_run
 from warmup_insights.model.events import Bucket
 from warmup_insights.model.summary import PHASES, RunSummary

@@ -31,6 +31,7 @@ from warmup_insights.model.events import (
     GraphCaptured,
     GraphSkipped,
     Note,
+    PhaseMarked,
     ServerReady,
     WarmupFinished,
     WarmupStep,
@@ -160,6 +161,8 @@ class Buckets:
         self._is_finished = False
         self._is_elided = False
         self._is_ready = False
+        self._validated: set[int] = set()
+        """Ranks whose validation has a beginning."""
         self.routes: Routes = {
             WarmupStep: self._stepped,
             GraphCaptured: self._captured,
@@ -172,6 +175,7 @@ class Buckets:
             WarmupFinished: self._of_the_run,
             ServerReady: self._of_the_run,
             Note: self._of_the_run,
+            PhaseMarked: self._marked,
         }
 
     def _generated(self, event: BucketsGenerated) -> None:
@@ -214,6 +218,19 @@ class Buckets:
             case Note() if event.topic == "elided":
                 self._is_elided = True
 
+    def _marked(self, event: PhaseMarked) -> None:
+        """A validation runs some buckets once more (vllm-gaudi `warmup_model`). Where its
+        beginning was cut off, the steps so far are its own, and no part of the warm-up."""
+        rank = rank_of(event)
+        if event.name != "validation_warmup":
+            return
+        if event.edge == "start":
+            self._validated.add(rank)
+        elif rank not in self._validated:
+            for phase in PHASES:
+                if self._facts[rank, phase].generated is None:
+                    del self._facts[rank, phase]
+
     def _position(self, rank: int) -> int:
         position = self._positions.get(rank, -1) + 1
         self._positions[rank] = position
@@ -236,7 +253,8 @@ class Buckets:
         _count_step(facts, event)
         if event.bucket is None:
             return
-        facts.together_s = sum_known((facts.together_s, event.group_duration_s))
+        if event.group_duration_s is not None:
+            facts.together_s = (facts.together_s or 0.0) + event.group_duration_s
         fate = facts.fates[event.bucket]
         fate.warmed = fate.warmed or event.is_finished
         fate.executed = event.executed or fate.executed
@@ -300,12 +318,13 @@ class Buckets:
         fewest = min(captured_lists, key=len) if captured_lists else None
         first = facts[0] if facts else _PhaseFacts()
         own = [row for row in rows if row.phase == phase]
+        warmed = least_known(self._warmed_count(item) for item in facts)
         return PhaseBuckets(
             generated=generated,
             omitted=least_known(
                 first_known(item.omitted_counted, item.omitted_listed) for item in facts
             ),
-            warmed=least_known(self._warmed_count(item) for item in facts),
+            warmed=warmed,
             captured=captured,
             captured_reported=least_known(
                 item.summary.captured_reported if item.summary else None
@@ -321,7 +340,7 @@ class Buckets:
             missed=missed,
             strategy=first.strategy,
             dimensions=self._dimensions.get(phase, []),
-            steps_s=sum_known((first.together_s, *(row.duration_s for row in own))),
+            steps_s=_steps_s(first.together_s, own, warmed),
             gc_s=sum_known(row.gc_s for row in own),
             compiled=sum_known(row.compiled for row in own),
             compile_s=sum_known(row.compile_s for row in own),
@@ -481,3 +500,14 @@ def _graph_fate(
         return False, True
     captured = None if captured_ones is None else False
     return captured, False if facts.saw_skips or facts.saw_captures else None
+
+
+def _steps_s(
+    together_s: float | None, rows: Sequence[BucketRow], warmed: int | None
+) -> float | None:
+    """Seconds of the steps; None where lines are missing and most steps have no time."""
+    timed = [row.duration_s for row in rows if row.duration_s is not None]
+    if together_s is None and 2 * len(timed) < (warmed or 0):
+        return None
+    known: float | None = sum_known((together_s, *timed))
+    return known

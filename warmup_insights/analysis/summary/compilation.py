@@ -85,7 +85,8 @@ def _first(values: Iterable[Any]) -> Any:
 
 
 def _seconds(built: KeptEvents, parts: Iterable[CompilePart]) -> float | None:
-    """As the engine sums it up; else its totals; else the parts.
+    """As the engine sums it up; else its totals; else the parts, unless some of them were
+    compiled at the same time.
 
     `total_with_profile_run` is more than compilation and is left out.
     """
@@ -100,10 +101,26 @@ def _seconds(built: KeptEvents, parts: Iterable[CompilePart]) -> float | None:
     totals = [part for part in timed if part.what == "total"]
     # A function that was compiled as a whole holds its graphs.
     whole = [part for part in timed if part.what == "aot" and not part.from_cache]
+    if not (totals or whole) and _overlap(built.of(CompileFinished)):
+        return None
     seconds: float | None = sum_known(
         part.duration_s for part in totals or whole or timed
     )
     return seconds
+
+
+def _overlap(parts: Iterable[CompileFinished]) -> bool:
+    """Whether parts took longer together than from the beginning of the first of them to
+    the end of the last one (tpu-inference compiles with several threads)."""
+    timed = [
+        (part.time, part.duration_s)
+        for part in parts
+        if part.time is not None and part.duration_s is not None
+    ]
+    if not timed:
+        return False
+    lasted = max(end for end, _ in timed) - min(end - took for end, took in timed)
+    return sum(took for _, took in timed) > lasted + STAMP_S
 
 
 def start(

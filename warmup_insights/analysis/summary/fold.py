@@ -142,7 +142,9 @@ class RunFold:
         """The summary and the rows of the events so far."""
         is_recorded = run.source_kind == "recorder"
         who, progress, kept = self._identity, self._progress.result(), self._kept
-        config, graphs = who.config(), stages.graphs(kept)
+        status = who.status(is_recorded=is_recorded)
+        config = who.config()
+        graphs = stages.graphs(kept, is_over=status == "finished")
         ranks = self._num_ranks()
         size = _ranks_of_one(config, ranks)
         misses = self._serving.misses(size)
@@ -161,7 +163,6 @@ class RunFold:
         shapes = [own["shape"] for own in kept.values("profile_run", "shape")]
         pods = kept.of(PodSeen)
         pod = copied(pods[-1], PodFacts) if pods else None
-        status = who.status(is_recorded=is_recorded)
         compiled = compilation.compiled(self._built)
         summary = RunSummary(
             run_id=run.run_id,

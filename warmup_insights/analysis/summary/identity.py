@@ -245,6 +245,7 @@ class Identity:
             message=failure.message,
             line=failure.line,
             artifact=failure.artifact,
+            module=failure.module,
             stated=_figures(failure),
         )
 

@@ -259,11 +259,12 @@ class Memory:
                 bounds = (size, size)
         if bounds is None:
             return msgspec.structs.replace(facts, num_padding_blocks=num_padding)
+        low, high = _of_a_shard(bounds, facts.num_kv_blocks, config)
         return msgspec.structs.replace(
             facts,
             num_padding_blocks=num_padding,
-            block_bytes=roundest(*bounds),
-            block_bytes_range=(float(bounds[0]), float(bounds[1])),
+            block_bytes=roundest(low, high),
+            block_bytes_range=(float(low), float(high)),
         )
 
 
@@ -330,6 +331,19 @@ def _block_range(
         if low <= highest:
             lowest, highest = max(low, lowest), min(high, highest)
     return None if highest == math.inf else (lowest, highest)
+
+
+def _of_a_shard(
+    bounds: tuple[float, float], blocks: int | None, config: Mapping[str, Setting]
+) -> tuple[float, float]:
+    """The bytes of a block on the device that holds it, where each data parallel shard has
+    its own: their number may be rounded up, so that all have as many (tpu-inference
+    `kv_cache_manager.py initialize_kv_cache`)."""
+    low, high = bounds
+    shards = number(config.get("total_dp_size")) or 1
+    if not blocks or not 1 < shards <= blocks:
+        return bounds
+    return low * shards, high * shards * blocks / (blocks - shards + 1)
 
 
 def roundest(lowest: float, highest: float) -> int:

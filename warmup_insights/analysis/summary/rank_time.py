@@ -192,6 +192,10 @@ class RankTime:
     """When each phase was last marked as over."""
     is_cut: bool = False
     """Lines are missing since the last mark."""
+    divided: float | None = None
+    """When the number of KV blocks was first known."""
+    is_warmed: bool = False
+    """The whole warm-up was over."""
     is_initialized: bool = False
     """The engine stated that its start-up was over."""
     begun: set[str] = field(default_factory=set)
@@ -282,8 +286,10 @@ class RankTime:
             return
         began = self.marks.pop(event.name, None)
         is_over = event.name in self.ended and self.doing is None
-        if began is None and is_over and event.duration_s is None:
-            return self.touch(time)  # a later line shows once more that it ended
+        # A later line shows once more that it ended, or a file that none is missing.
+        is_nothing = is_over or event.name == DOWNLOAD
+        if began is None and is_nothing and event.duration_s is None:
+            return self.touch(time)
         if began is not None:
             self.stated.append(Span(event.name, began, time, MEASURED))
         is_capture = event.name == CAPTURES and event.duration_s is None
@@ -434,7 +440,8 @@ def take_mark(  # noqa: C901, PLR0912 - a table: one case for each kind
             event.kv_cache_bytes is not None or event.activation_bytes is not None
         ) and (own.doing == "profile_run" or "profile_run" not in own.ended):
             own.end("profile_run", time, None)
-        case KVCacheAllocated() if not own.is_initialized:
+        case KVCacheAllocated() if not (own.is_initialized or own.is_warmed):
+            own.divided = time if own.divided is None else own.divided
             own.end(PHASE_OF[KVCacheAllocated], time, None)
         case ServerReady():
             own.end(SERVER_START, time, None)
@@ -462,6 +469,7 @@ def _warmed(own: RankTime, event: WarmupFinished, time: float) -> None:
         began = time - event.duration_s
         if not any(s.name in _WARMING and s.end > began for s in own.spans):
             own.spans.append(Span(WARMUP, began, time, BOUNDED))
+    own.is_warmed = True
     own.touch(time)
 
 

@@ -102,8 +102,11 @@ def defrag(kept: KeptEvents) -> DefragFacts | None:
     )
 
 
-def graphs(kept: KeptEvents) -> GraphFacts | None:
-    """CUDA graph captures, at start and while serving; None when no event mentions any."""
+def graphs(kept: KeptEvents, *, is_over: bool) -> GraphFacts | None:
+    """CUDA graph captures, at start and while serving; None when no event mentions any.
+
+    Once the start-up is over, the last states of a bar that is not full are not in the log.
+    """
     bars: dict[str, CaptureProgress] = {}
     for bar in kept.of(CaptureProgress):
         if bar.mode not in bars or bar.captured >= bars[bar.mode].captured:
@@ -114,6 +117,7 @@ def graphs(kept: KeptEvents) -> GraphFacts | None:
             key = (event.mode, event.bucket)
             single.setdefault(key, copied(event, CaptureFacts))
     done = next(iter(kept.of(GraphsCaptured)), None)
+    is_over = is_over or done is not None
     estimated = kept.last(GraphMemoryEstimated, "estimated_bytes")
     taken = kept.last(GraphMemoryEstimated, "actual_bytes")
     if taken is None:
@@ -127,7 +131,9 @@ def graphs(kept: KeptEvents) -> GraphFacts | None:
     captured = len(single) or None
     if done.count is not None:
         captured = done.count
-    elif bars:
+    elif bars and not (
+        is_over and any(bar.captured < bar.total for bar in bars.values())
+    ):
         captured = sum(bar.captured for bar in bars.values())
     return GraphFacts(
         captured=captured,

@@ -84,6 +84,46 @@ _SPECIAL = frozenset(
 )  # fmt: skip
 
 
+class _Head:
+    """What the first lines of a start show: whether they are there at all."""
+
+    def __init__(self) -> None:
+        self.is_there = False
+        self.has_settings = False
+        """Whether the engine or its server stated what it is started with."""
+        self.first_line: int | None = None
+        """Of an event with a time."""
+        self._only_imports = True
+        """All lines so far are of a process that imports the engine."""
+
+    def add(self, event: Event) -> None:
+        """A server's banner is the beginning wherever it is, others only in the first line,
+        without which a log may have lost its head.
+
+        What imports the engine right before its core states its version and model is
+        that core, and its parent began before.
+        """
+        is_first = self.first_line in (None, event.line)
+        self.first_line = self.first_line or event.line
+        is_import = False
+        if isinstance(event, PhaseMarked):
+            is_import = event.name == "import"
+            self.is_there |= is_first and event.name in _FIRST_STAGES
+            # It states the model alone: the other settings are those of the server.
+            self.has_settings |= event.name == "model_switch"
+        elif isinstance(event, ConfigRecorded):
+            has_version, has_model = event.version is not None, event.model is not None
+            is_import = not (has_version or has_model or event.settings)
+            self.has_settings |= has_version or (has_model and bool(event.settings))
+            if has_version and not has_model:
+                self.is_there = True
+            elif has_version:
+                self.is_there = self.is_there and not self._only_imports
+            elif is_first and has_model and event.settings:
+                self.is_there = True
+        self._only_imports = self._only_imports and is_import
+
+
 class Timeline:
     """Collects the marks of a run; `result` gives the `time` section of a summary."""
 
@@ -118,12 +158,7 @@ class Timeline:
         """Of a failure whose line has no time."""
         self._undated: Failure | None = None
         """That failure, until the start is known to last up to it."""
-        self._saw_beginning = False
-        self._has_settings = False
-        """Whether the engine or its server stated what it is started with."""
-        self._only_imports = True
-        """All lines so far are of a process that imports the engine."""
-        self._first_line: int | None = None
+        self._head = _Head()
         self._is_excerpt = False
         self._is_ready = False
 
@@ -194,7 +229,7 @@ class Timeline:
                     self._note_excerpt(event.time, event.duration_s)
                 # The first line: what it is the end of is not in the log.
                 self._is_excerpt |= event.line is not None and not (
-                    self._first_line or self._saw_beginning
+                    self._head.first_line or self._head.is_there
                 )
             case Failure() if event.time is None:
                 # It came after the lines above it, which may have times.
@@ -210,9 +245,8 @@ class Timeline:
                 self.ready_at = event.time
             case RunStarted():
                 self.timezone = event.timezone
-                # A recorder is there from the beginning.
-                self._saw_beginning = self._saw_beginning or event.line is None
-                self._has_settings = self._has_settings or event.line is None
+                if event.line is None:  # a recorder is there from the beginning
+                    self._head.is_there = self._head.has_settings = True
                 self._is_excerpt = self._is_excerpt or event.is_inside
             case Note():
                 self._note(event)
@@ -223,7 +257,7 @@ class Timeline:
             self.by_rank, self._gaps, self._untimed = {}, [], []
             self.started_at = self.last_at = None
             self._worked_at = -math.inf
-            self._first_line = None
+            self._head.first_line = None
         elif note.topic == "elided":
             for own in self.by_rank.values():
                 own.is_cut = True
@@ -257,7 +291,7 @@ class Timeline:
         """An excerpt begins within something that states how long it took, such as the
         engine's initialisation: how long the start took is not in its lines."""
         began = time - duration_s
-        if self._saw_beginning or self.started_at is None:
+        if self._head.is_there or self.started_at is None:
             return
         if began < self.started_at - 2 * STAMP_S:
             self.started_at, self._is_excerpt = began, True
@@ -270,7 +304,7 @@ class Timeline:
         # The processes without a rank and rank 0 print in turns: one rank.
         own = self._own(event.rank or 0)
         if type(event) is not RunStarted:
-            self._look_for_beginning(event)
+            self._head.add(event)
         if own.is_initialized and _begins_a_process(event):
             return  # a program without a server that makes its next engine
         if time % 1.0:
@@ -294,33 +328,6 @@ class Timeline:
                 return
         if self.last_at is None or end > self.last_at:
             self.last_at = end
-
-    def _look_for_beginning(self, event: Event) -> None:
-        """Whether the first lines of the start are there: a server's banner wherever it
-        is, others only in the first line, without which a log may have lost its head.
-
-        What imports the engine right before its core states its version and model is
-        that core, and its parent began before.
-        """
-        is_first = self._first_line in (None, event.line)
-        self._first_line = self._first_line or event.line
-        is_import = False
-        if isinstance(event, PhaseMarked):
-            is_import = event.name == "import"
-            self._saw_beginning |= is_first and event.name in _FIRST_STAGES
-            # It states the model alone: the other settings are those of the server.
-            self._has_settings |= event.name == "model_switch"
-        elif isinstance(event, ConfigRecorded):
-            has_version, has_model = event.version is not None, event.model is not None
-            is_import = not (has_version or has_model or event.settings)
-            self._has_settings |= has_version or (has_model and bool(event.settings))
-            if has_version and not has_model:
-                self._saw_beginning = True
-            elif has_version:
-                self._saw_beginning = self._saw_beginning and not self._only_imports
-            elif is_first and has_model and event.settings:
-                self._saw_beginning = True
-        self._only_imports = self._only_imports and is_import
 
     def result(self) -> Times:
         """The `time` section: phases and `unlogged_s` add up to `wall_s`.
@@ -346,12 +353,12 @@ class Timeline:
         phases = partition(self._spans(end), start, end, self._resolution_s)
         wall = round(end - start, 6)
         # The start is over, but its first lines are not there, or what they bound is not
-        # one start.
-        is_excerpt = (
+        # one start: how long it took is unknown.
+        is_unbounded = (
             self._is_excerpt
             or any(own.is_repeated for own in self.by_rank.values())
-            or ((self._is_ready or self._is_failed) and not self._saw_beginning)
-            or (self._is_ready and not self._has_settings)
+            or ((self._is_ready or self._is_failed) and not self._head.is_there)
+            or (self._is_ready and not self._head.has_settings)
         )
         explained = sum(round(span.duration_s, 6) for span in phases)
         unlogged = max(0.0, round(wall - explained, 6))
@@ -359,14 +366,14 @@ class Timeline:
             started_at=isoformat(start),
             ready_at=isoformat(self.ready_at),
             timezone=self.timezone,
-            wall_s=None if is_excerpt else wall,
+            wall_s=None if is_unbounded else wall,
             warmup_s=self.warmup_s,
             engine_init_s=self.engine_init_s,
-            is_excerpt=is_excerpt,
+            is_excerpt=is_unbounded or not self._head.is_there,
             phases=[_phase(span, start) for span in phases],
-            unlogged_s=None if is_excerpt else unlogged,
+            unlogged_s=None if is_unbounded else unlogged,
             residual_s=None
-            if is_excerpt
+            if is_unbounded
             else round(wall - explained - unlogged, 6) + 0.0,
             gaps=self._unexplained(phases, start, end),
             ranks=self._ranks(start, end),
@@ -417,10 +424,15 @@ class Timeline:
 
     def _behind_profiling(self, span: Span) -> Span:
         """The KV cache is divided when all ranks have measured what is left for it; Ray may
-        print that of one alone. Where none prints it (vLLM 0.8.3), the time is that of the
-        profiling run: the division follows it at once and takes none (`v1/engine/core.py`,
-        `_initialize_kv_caches`)."""
+        print that of one alone. Where none prints it (vLLM 0.8.3), the time up to the
+        division is that of the profiling run: it follows at once and takes none
+        (`v1/engine/core.py`, `_initialize_kv_caches`). The allocation is behind it."""
         if span.name != "kv_cache" or span.strength != BOUNDED:
+            return span
+        divided = [
+            own.divided for own in self.by_rank.values() if own.divided is not None
+        ]
+        if divided and min(divided) <= span.start:
             return span
         measured = [own.ended.get("profile_run") for own in self.by_rank.values()]
         ended = [at for at in measured if at is not None and at <= span.end]

@@ -48,20 +48,13 @@ def subscribe(session: Session) -> None:
         try:
             module = importlib.import_module(DISPATCHER)
             dispatcher = module.EventDispatcher.instance()
-            handle = dispatcher.subscribe(
+            dispatcher.subscribe(
                 getattr(module.EventId, name), partial(watch.guarded, take)
             )
         except Exception as error:  # the bridge is not ours, and may have none of it
             session.lost.setdefault(TOPIC, f"{DISPATCHER}: {name}: {error}")
         else:
-            session.subscriptions[name] = dispatcher, handle
-
-
-def unsubscribe(session: Session) -> None:
-    """Leave the bridge alone."""
-    subscriptions, session.subscriptions = session.subscriptions, {}
-    for dispatcher, handle in subscriptions.values():
-        dispatcher.unsubscribe(handle)
+            session.subscriptions.add(name)
 
 
 class _Watch:

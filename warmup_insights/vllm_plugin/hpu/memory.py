@@ -21,7 +21,7 @@ from warmup_insights.vllm_plugin import device, facts
 from warmup_insights.vllm_plugin.calls import Call, Outcome, Watch, bytes_of, whole
 from warmup_insights.vllm_plugin.engine_core import note_blocks, note_start
 from warmup_insights.vllm_plugin.hpu.bridge import subscribe
-from warmup_insights.vllm_plugin.hpu.scenarios import begin_step, end_step
+from warmup_insights.vllm_plugin.hpu.warmup import begin_step, end_step
 from warmup_insights.vllm_plugin.session import Session
 from warmup_insights.vllm_plugin.state import Measurement
 

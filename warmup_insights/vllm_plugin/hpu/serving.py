@@ -20,7 +20,7 @@ from warmup_insights.vllm_plugin import device
 from warmup_insights.vllm_plugin.calls import Call, Watch
 from warmup_insights.vllm_plugin.hpu import bridge
 from warmup_insights.vllm_plugin.hpu.buckets import checked_shape
-from warmup_insights.vllm_plugin.hpu.scenarios import executed_shape
+from warmup_insights.vllm_plugin.hpu.warmup import executed_shape
 from warmup_insights.vllm_plugin.session import Session
 from warmup_insights.vllm_plugin.state import Lookup, Serving
 

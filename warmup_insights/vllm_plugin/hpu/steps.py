@@ -20,7 +20,7 @@ from warmup_insights.model.events import (
     WarmupStep,
 )
 from warmup_insights.vllm_plugin.calls import Call, Watch, whole
-from warmup_insights.vllm_plugin.hpu.scenarios import compiled_since, new_step
+from warmup_insights.vllm_plugin.hpu.warmup import compiled_since, new_step
 from warmup_insights.vllm_plugin.session import Session
 from warmup_insights.vllm_plugin.state import Defragmenting, Sampling
 

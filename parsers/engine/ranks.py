@@ -1,0 +1,319 @@
+"""Ranks of the processes that printed the lines of a run.
+
+A rank follows from the name of a process, its pid or what it states itself. Prefixes by
+age: vLLM `_add_prefix` and `set_process_title`; V0 workers have no number and rank 0 no
+prefix at all. Rank is the global one: data, pipeline, then tensor parallel, as in vLLM
+`distributed/parallel_state.py`. A process that has no peers has no rank.
+"""
+
+from __future__ import annotations
+
+import re
+from itertools import chain, count
+from typing import Any
+
+from parsers.engine.envelope import Record
+from parsers.engine.evidence import MAX_PROCESSES
+
+_PARTS = re.compile(r"(?:^|[_ ])(DP|PP|TP|EP)(\d{1,4})(?![\d])")
+_NUMBER = re.compile(r"VllmWorker-(\d{1,4})")
+_CORE = re.compile(r"EngineCore_(?:DP)?(\d{1,4})$")
+MAX_RANKS = 4096
+"""More than that is no number of ranks."""
+_UNNUMBERED = ("VllmWorkerProcess", "RayWorker")
+WORKERS = ("VllmWorker", "Worker", "RayWorker")
+_OF_A_WORKER = ("worker.py", "model_runner.py", "loader.py")
+"""Ends of the names of modules that run once per rank."""
+
+
+def is_grouped(name: str) -> bool:
+    """Whether a process is named after its groups of ranks."""
+    return _PARTS.search(name) is not None
+
+
+def _core_number(name: str) -> str:
+    """The data parallel rank in the name of an engine core, without `DP` until v0.9."""
+    found = _CORE.match(name)
+    return found[1] if found is not None else ""
+
+
+def _is_count(ranks: set[int]) -> bool:
+    """Whether the highest rank that was seen shows how many there are: several are there,
+    and none is missing or their number is a power of two, as that of groups mostly is."""
+    highest = max(ranks, default=-1)
+    is_power = highest & (highest + 1) == 0
+    return len(ranks) > highest or (len(ranks) > 1 and is_power)
+
+
+class RankTable:
+    """Ranks of the processes of one run."""
+
+    def __init__(self) -> None:
+        self._by_pid: dict[int, int] = {}
+        self._by_name: dict[tuple[str, int], int] = {}
+        self._pids_of_equals: dict[str | int, list[int]] = {}
+        self._unnumbered: dict[int, int] = {}
+        self._worlds: dict[int, int] = {}
+        """Workers that stated a world of their own, in order."""
+        self._sizes: dict[str, int] = {}
+        self._processes: set[tuple[str, int | None]] = set()
+        self._seen: set[int] = set()
+        self._world_size = 0
+        self._has_driver = False
+        self._has_workers = False
+        self._num_parts = 0
+        """Engines that one process made so far, of several."""
+        self._hides_workers = False
+        """Ray prints one of equal lines of several workers."""
+        self._has_engines = False
+        """The server starts several, which share nothing."""
+        self._is_in_engine = False
+        """An engine's process is its own worker (`UniProcExecutor`): it has one rank."""
+        self._ranks: dict[tuple[str | None, int | None, int | None], int | None] = {}
+        """Ranks by process, pid and stated rank, until more is known of any of them."""
+
+    def set_rank(self, record: Record, rank: int, world_size: int | None) -> None:
+        """A process stated its own rank."""
+        if world_size is not None and world_size <= MAX_RANKS:
+            self._world_size = max(self._world_size, world_size)
+        if record.pid is None or rank >= MAX_RANKS:
+            return
+        if world_size is None and not (record.process or "").startswith(_UNNUMBERED):
+            return  # only the name of a folder, and the process has a name of its own
+        if world_size == 1:
+            number = self._of_own_world(record)
+            if number is None:
+                return
+            rank = number
+        elif world_size is not None:
+            rank += world_size * self._engine_of(record.pid, rank)
+        if len(self._by_pid) < MAX_PROCESSES:
+            self._by_pid[record.pid] = rank
+            self._swap(record.pid, rank)
+            self._ranks.clear()
+
+    def _of_own_world(self, record: Record) -> int | None:
+        """The rank of a worker that states it is alone, in the order in which they do: each
+        of the only workers of several engines, and each on TPU, which drives all devices of
+        a host (tpu-inference `tpu_worker.py init_device`)."""
+        is_of_ray = (record.process or "").startswith("RayWorker")
+        if record.pid is None or not (is_of_ray or record.process == "Worker"):
+            return None
+        number = self._worlds.setdefault(record.pid, len(self._worlds))
+        has_others = is_of_ray or self._has_engines or len(self._worlds) > 1
+        return number if has_others else None
+
+    def add_part(self, record: Record) -> None:
+        """A process makes the next engine of several, which have ranks of their own."""
+        if record.pid is not None and self._num_parts < MAX_RANKS:
+            self._by_pid[record.pid] = self._num_parts
+            self._num_parts += 1
+            self._ranks.clear()
+
+    def _swap(self, pid: int, rank: int) -> None:
+        """A worker whose number was assumed stated it: another one that had that number
+        by assumption takes its place."""
+        assumed = self._unnumbered.get(pid)
+        if assumed is not None and assumed != rank:
+            for other, held in self._unnumbered.items():
+                if held == rank and other not in self._by_pid:
+                    self._unnumbered[other] = assumed
+
+    def set_sizes(self, settings: dict[str, Any]) -> None:
+        """The engine's configuration states the sizes of its groups."""
+        for key, part in (
+            ("tensor_parallel_size", "TP"),
+            ("pipeline_parallel_size", "PP"),
+        ):
+            size = settings.get(key)
+            if isinstance(size, int) and 0 < size <= MAX_RANKS:
+                self._sizes[part] = size
+                self._ranks.clear()
+        # Each engine of a dense model is configured as the only one, below a server that
+        # states their number; with a rank each has a server of its own.
+        engines = settings.get("data_parallel_size")
+        if settings.get("data_parallel_rank") is not None:
+            self._has_engines = False
+        elif isinstance(engines, int) and engines > 1:
+            self._has_engines = True
+            self._ranks.clear()
+
+    def add_process(self, record: Record) -> None:
+        """Take notice of the process that printed a line."""
+        is_worker = (record.file or "").rpartition(":")[0].endswith(_OF_A_WORKER)
+        self._hides_workers |= record.is_repeated
+        if record.process is None:
+            self._has_driver = self._has_driver or is_worker
+            return
+        is_engine = record.process.startswith("EngineCore")
+        self._is_in_engine = self._is_in_engine or (is_worker and is_engine)
+        if (record.process, record.pid) not in self._processes:
+            if len(self._processes) < MAX_PROCESSES:
+                self._processes.add((record.process, record.pid))
+                self._ranks.clear()
+            if is_engine:
+                cores = {_core_number(name) for name, _ in self._processes}
+                self._has_engines |= len(cores - {""}) > 1
+            self.rank_of(record)
+
+    def rank_of(self, record: Record) -> int | None:
+        """The rank that printed a record; None when nothing shows it, or it is alone."""
+        key = (record.process, record.pid, record.rank)
+        if key in self._ranks:
+            return self._ranks[key]
+        rank = self._rank_of(record)
+        if rank is not None and rank >= MAX_RANKS:
+            rank = None
+        if rank is not None:
+            self._seen.add(rank)
+        if len(self._ranks) < MAX_PROCESSES:
+            self._ranks[key] = rank
+        return rank
+
+    @property
+    def _num_workers(self) -> int:
+        """Of one engine, by its settings; 1 where they are unknown."""
+        return self._sizes.get("TP", 1) * self._sizes.get("PP", 1)
+
+    @property
+    def has_processes(self) -> bool:
+        """Whether the engine has workers in processes of their own, by its settings."""
+        return self._num_workers > 1
+
+    @property
+    def are_shown(self) -> bool:
+        """Whether lines show how many ranks there are, and not only who printed any."""
+        return bool(self._world_size or self._sizes or self._is_in_engine)
+
+    def count(self, *, is_one_process_each: bool = True) -> int | None:
+        """How many ranks there are: as stated, or as many as were seen.
+
+        On TPU and Neuron one process drives all devices of a host, whatever the groups
+        are: the world that its processes state is then smaller than the groups.
+
+        None when there is no sign of more than one, 0 when there are several and the log
+        states nowhere how many: only the first ranks of groups print lines, or only one
+        that failed.
+        """
+        stated = set(self._by_pid.values())
+        stated |= self._seen - set(self._unnumbered.values())
+        workers = len(self._unnumbered) + self._has_driver if self._unnumbered else 0
+        if any(name == _UNNUMBERED[0] for name, _ in self._processes):
+            workers = max(workers, 2)  # they exist beside a rank 0 only
+        product = self._num_workers
+        if is_one_process_each and not 0 < self._world_size < product:
+            workers = max(workers, product)
+        seen = max(max(stated, default=-1) + 1, workers, self._world_size)
+        if not (self._world_size or self._sizes or _is_count(stated)):
+            return 0
+        is_open = len(self._unnumbered) == 1 or (
+            self._unnumbered and self._hides_workers
+        )
+        is_one_of_several = bool(is_open) and not (stated or self._sizes)
+        if self._world_size or (seen > 1 and not is_one_of_several):
+            return seen
+        workers_seen = [name for name, _ in self._processes if name.startswith(WORKERS)]
+        is_first = any(_PARTS.search(name) for name in workers_seen)
+        return 0 if is_one_of_several or is_first or self._has_engines else None
+
+    def _rank_of(self, record: Record) -> int | None:
+        if record.rank is not None:
+            return record.rank
+        if record.pid is not None and record.pid in self._by_pid:
+            return self._by_pid[record.pid]
+        name = record.process
+        if name is None:
+            return None
+        if name.startswith("EngineCore_"):
+            return self._of_core(name)
+        if not name.startswith(WORKERS):
+            return None
+        if not self._has_workers:
+            self._has_workers = True
+            self._ranks.clear()
+        number = _NUMBER.match(name)
+        if number is not None:
+            return int(number[1])
+        parts = {part: int(value) for part, value in _PARTS.findall(name)}
+        if parts:
+            return self._numbered(name, parts, self._engine_of(record.pid, name))
+        if name.startswith(_UNNUMBERED):
+            return self._next_unnumbered(record.pid)
+        return None
+
+    def _engine_of(self, pid: int | None, own: str | int) -> int:
+        """Which of several engines of a dense model a worker belongs to, in the order in
+        which they appear: their workers have equal names and ranks (`run_engine_core`).
+
+        `own` is the name or the rank.
+        """
+        if not self._has_engines or pid is None:
+            return 0
+        pids = self._pids_of_equals.setdefault(own, [])
+        if pid not in pids and len(pids) < MAX_RANKS:
+            pids.append(pid)
+        return pids.index(pid) if pid in pids else 0
+
+    def _of_core(self, name: str) -> int | None:
+        """The first rank of an engine of several."""
+        number = _core_number(name)
+        if not number or (self._has_workers and not self._has_engines):
+            return None
+        if self.has_processes and not self._is_in_engine:
+            return self._first_of(number)
+        others = any(_core_number(other).strip("0") for other, _ in self._processes)
+        return int(number) if others or number != "0" else None
+
+    def _first_of(self, number: str) -> int | None:
+        """The first rank of an engine whose workers are processes. Those of dense models
+        do not name their engine: as they appear, also where another host has the rest."""
+        if not self._has_workers:
+            return None
+        names = {name for name, _ in self._processes}
+        place = int(number)
+        if not any(name.startswith(WORKERS) and "DP" in name for name in names):
+            cores = {int(_core_number(name)) for name in names if _core_number(name)}
+            place = sorted(cores).index(place) if place in cores else 0
+        return place * self._num_workers
+
+    def _numbered(self, name: str, parts: dict[str, int], engine: int) -> int:
+        pipeline, tensor = (parts.get(part, 0) for part in ("PP", "TP"))
+        data = parts.get("DP", engine)
+        if "EP" in parts and "PP" not in parts:
+            # The experts' group spans data and tensor parallel ranks in their order.
+            return parts["EP"]
+        if data == 0 and pipeline == 0:
+            return tensor
+        if len(parts) == 1 and engine == 0:
+            # A name has each group of more than one rank (vLLM `v1/executor/
+            # multiproc_executor.py setup_proc_title_and_log_prefix`): there is no other.
+            return data + pipeline
+        sizes = self._sizes
+        if "TP" in sizes:
+            return (data * sizes.get("PP", 1) + pipeline) * sizes["TP"] + tensor
+        # The sizes of the groups are unknown: order of appearance above the plain ones.
+        known = self._by_name.get((name, engine))
+        if known is None:
+            known = max(self._seen, default=0) + 1
+            if len(self._by_name) < MAX_RANKS:
+                self._by_name[name, engine] = known
+        return known
+
+    def _next_unnumbered(self, pid: int | None) -> int | None:
+        """V0: rank 0 has no prefix, the others differ by their pid. With as many workers
+        as ranks it has one (vLLM `ray_distributed_executor.py`, `use_ray_spmd_worker`), as
+        below an engine core."""
+        if pid is None:
+            return None
+        if pid not in self._unnumbered:
+            if len(self._unnumbered) >= MAX_RANKS:
+                return None
+            used = {*self._unnumbered.values(), *self._by_pid.values()}
+            product = self._num_workers
+            size = max(self._world_size, product)
+            has_core = any(name.startswith("EngineCore") for name, _ in self._processes)
+            first = range(size > 1 and not self._has_driver)
+            order = count() if has_core else chain(range(1, size), first, count(size))
+            free = (rank for rank in order if rank not in used)
+            self._unnumbered[pid] = next(free)
+        return self._unnumbered[pid]
