@@ -637,7 +637,7 @@ class Source:
         name = record.process or ""
         if not name.startswith(WORKERS):
             return None
-        # It has the name of its groups before its server is ready, and may be silent then.
+        # It has the name of its groups before its server is ready, and may print nothing then.
         is_new = not is_grouped(name)
         starts = [*self.beside, current]
         found = [
