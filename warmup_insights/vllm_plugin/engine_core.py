@@ -216,7 +216,7 @@ def initialize(session: Session, call: Call) -> Watch:
 
 def launch_cores(session: Session, call: Call) -> Watch:
     """`launch_core_engines`: they are about to be started, after the coordinator of data
-    parallel engines."""
+    parallel engines; `CoreEngineProcManager.__init__` where the server is elsewhere."""
     if parent_process() is None:
         _mark_engine(session)
     yield

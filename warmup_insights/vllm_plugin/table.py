@@ -190,6 +190,10 @@ UPSTREAM = (
          "0.10.0", None),
     ),
     *_rows(
+        "vllm", "vllm.v1.engine.utils", "CoreEngineProcManager",
+        ("__init__", "launch of engine cores", engine_core.launch_cores, "0.10.0", None),
+    ),
+    *_rows(
         "vllm", "vllm.v1.core.kv_cache_utils", None,
         ("get_max_concurrency_for_kv_cache_config", "concurrency",
          engine_core.concurrency),
