@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import re
 from collections.abc import Collection, Sequence
+from typing import NamedTuple
 
 from warmup_insights.analysis.advice import Finding
 from warmup_insights.analysis.sentences import contradiction_sentence
 from warmup_insights.export.findings import number_text
-from warmup_insights.model.figures import BY_NAME, broken_laws
+from warmup_insights.model.figures import BY_NAME, broken_laws, part_text, text_of
 from warmup_insights.model.run import RunRecord
 from warmup_insights.model.summary import RunSummary
 from warmup_insights.units import format_time
@@ -127,3 +128,63 @@ def evidence_text(finding: Finding) -> str:
         f"{re.sub('_(bytes|s)$', '', name).replace('_', ' ')} {number_text(name, value)}"
         for name, value in finding.numbers.items()
     )
+
+
+class Headline(NamedTuple):
+    """One headline figure; `doubt` is the evidence where it contradicts itself."""
+
+    label: str
+    value: str
+    help: str | None = None
+    note: str | None = None
+    doubt: str | None = None
+
+    @property
+    def remark(self) -> str | None:
+        """What stands below the number; None where nothing does."""
+        known = [text for text in (MARK if self.doubt else None, self.note) if text]
+        return ", ".join(known) or None
+
+
+def figure(
+    summary: RunSummary, name: str, *, title: str | None = None, note: str | None = None
+) -> list[Headline]:
+    """A figure of the table as a headline; nothing when it is unknown."""
+    known = BY_NAME[name]
+    if known.read(summary) is None:
+        return []
+    words, broken = title or label(name), doubt(summary, name)
+    return [Headline(words, known.text(summary), HELP.get(name), note, broken)]
+
+
+def headline(summary: RunSummary) -> list[Headline]:
+    """What matters first; unknown figures are left out."""
+    figures = [*figure(summary, "wall_s"), *figure(summary, "warmup_s")]
+    for phase, part in (summary.buckets or {}).items():
+        has_share = part.capture_percent is not None
+        name = f"{phase}_capture_percent" if has_share else f"{phase}_warmed"
+        count = text_of(summary, f"{phase}_captured") if has_share else ""
+        note = f"{count} of {text_of(summary, f'{phase}_generated')}".strip()
+        figures += figure(summary, name, note=note)
+    if not summary.buckets:
+        figures += figure(summary, "graphs_captured")
+    cache = None
+    memory = summary.memory_or_none
+    for share in memory.parts:
+        if share.name == "kv_cache":
+            cache = part_text(summary, share)
+    if cache is None and memory.kv_cache_bytes is not None:
+        cache = text_of(summary, "kv_cache_bytes")
+    figures += (
+        figure(summary, "num_kv_blocks", note=cache)
+        or figure(summary, "kv_cache_tokens", note=cache)
+        or figure(summary, "kv_cache_bytes")
+    )
+    figures += figure(summary, "max_concurrency")
+    reserved = None
+    if memory.graph_reserved_bytes is not None:
+        reserved = f"of {text_of(summary, 'graph_reserved_bytes')} reserved"
+    figures += figure(summary, "graph_memory_bytes", note=reserved) or figure(
+        summary, "warmup_allocated_bytes"
+    )
+    return figures

@@ -6,7 +6,7 @@ import zlib
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import Any
 
 import pandas as pd
 import streamlit as st
@@ -16,11 +16,11 @@ from dashboard import shown
 from dashboard.charts.base import Picture, make_room, mark_synthetic, on_dark
 from dashboard.charts.buckets import bucket_text
 from dashboard.palette import SERVING_COLOURS, STATUS_COLOURS
+from dashboard.shown import Headline
 from dashboard.text import markdown, sentence
 from warmup_insights.analysis.sentences import serving_words
 from warmup_insights.errors import WarmupInsightsError
 from warmup_insights.export.tables import csv_text
-from warmup_insights.model.figures import BY_NAME
 from warmup_insights.model.run import RunRecord
 from warmup_insights.model.summary import RunSummary
 
@@ -93,28 +93,6 @@ def empty(title: str, sentence: str, command: str | None = None) -> None:
             st.code(command, language=None)
 
 
-class Headline(NamedTuple):
-    """One headline figure; `doubt` is the evidence where it contradicts itself."""
-
-    label: str
-    value: str
-    help: str | None = None
-    note: str | None = None
-    doubt: str | None = None
-
-
-def figure(
-    summary: RunSummary, name: str, *, title: str | None = None, note: str | None = None
-) -> list[Headline]:
-    """A figure of the table as a headline; nothing when it is unknown."""
-    known = BY_NAME[name]
-    if known.read(summary) is None:
-        return []
-    label, value = title or shown.label(name), known.text(summary)
-    doubt = shown.doubt(summary, name)
-    return [Headline(label, value, shown.HELP.get(name), note, doubt)]
-
-
 def headline(figures: Sequence[Headline], *, even: bool = True) -> None:
     """Headline figures, as many beside each other as fit; `even` not inside columns."""
     with st.container(horizontal=True, gap="small"):
@@ -122,20 +100,13 @@ def headline(figures: Sequence[Headline], *, even: bool = True) -> None:
             st.metric(
                 figure.label,
                 markdown(figure.value),
-                delta=_note(figure),
+                delta=figure.remark,
                 delta_color="red" if figure.doubt else "off",
                 delta_arrow="off",
                 help=markdown(figure.doubt) if figure.doubt else figure.help,
                 border=True,
                 height="stretch" if even else "content",
             )
-
-
-def _note(figure: Headline) -> str | None:
-    known = [
-        text for text in (shown.MARK if figure.doubt else None, figure.note) if text
-    ]
-    return ", ".join(known) or None
 
 
 def doubtful_column(rows: pd.DataFrame) -> Any:

@@ -13,8 +13,8 @@ from dashboard.charts.base import Picture
 from dashboard.charts.memory import memory_line, memory_points
 from dashboard.logs import follow_form, read_followed
 from dashboard.server import read_settings
+from dashboard.shown import Headline, figure
 from dashboard.text import markdown
-from dashboard.widgets import Headline
 from warmup_insights.analysis.remaining import remaining
 from warmup_insights.analysis.sentences import progress_text, start_sentences
 from warmup_insights.analysis.summary import Folded
@@ -120,7 +120,7 @@ def _so_far(run: RunRecord, summary: RunSummary, now: float | None) -> list[Head
     started = summary.time.started
     is_in_start = run.source_kind == "recorder" and summary.time.ready_at is None
     if now is None or started is None or not is_in_start or started > now:
-        return widgets.figure(summary, "wall_s", title="So far")
+        return figure(summary, "wall_s", title="So far")
     return [Headline("So far", format_duration(now - started))]
 
 

@@ -10,9 +10,8 @@ from dashboard import data, shown, widgets
 from dashboard.run_controls import edit, report_button
 from dashboard.run_tabs import TABS
 from dashboard.text import WHOLE, markdown, visible
-from dashboard.widgets import Headline, View, figure
+from dashboard.widgets import View
 from warmup_insights.analysis.sentences import pod_text, start_sentences
-from warmup_insights.model.figures import part_text, text_of
 from warmup_insights.model.run import RunRecord
 from warmup_insights.model.summary import RunSummary
 
@@ -75,40 +74,7 @@ def _head(run: RunRecord, summary: RunSummary) -> None:
         st.markdown(f"### {first}")
     for text in rest:
         st.markdown(text)
-    widgets.headline(_headline(summary))
-
-
-def _headline(summary: RunSummary) -> list[Headline]:
-    """What matters first; unknown figures are left out."""
-    figures = [*figure(summary, "wall_s"), *figure(summary, "warmup_s")]
-    for phase, part in (summary.buckets or {}).items():
-        has_share = part.capture_percent is not None
-        name = f"{phase}_capture_percent" if has_share else f"{phase}_warmed"
-        count = text_of(summary, f"{phase}_captured") if has_share else ""
-        note = f"{count} of {text_of(summary, f'{phase}_generated')}".strip()
-        figures += figure(summary, name, note=note)
-    if not summary.buckets:
-        figures += figure(summary, "graphs_captured")
-    cache = None
-    memory = summary.memory_or_none
-    for share in memory.parts:
-        if share.name == "kv_cache":
-            cache = part_text(summary, share)
-    if cache is None and memory.kv_cache_bytes is not None:
-        cache = text_of(summary, "kv_cache_bytes")
-    figures += (
-        figure(summary, "num_kv_blocks", note=cache)
-        or figure(summary, "kv_cache_tokens", note=cache)
-        or figure(summary, "kv_cache_bytes")
-    )
-    figures += figure(summary, "max_concurrency")
-    reserved = None
-    if memory.graph_reserved_bytes is not None:
-        reserved = f"of {text_of(summary, 'graph_reserved_bytes')} reserved"
-    figures += figure(summary, "graph_memory_bytes", note=reserved) or figure(
-        summary, "warmup_allocated_bytes"
-    )
-    return figures
+    widgets.headline(shown.headline(summary))
 
 
 with widgets.guarded():

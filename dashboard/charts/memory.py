@@ -174,7 +174,7 @@ def reserve_picture(summary: RunSummary) -> Picture:
 def graph_shares(summary: RunSummary) -> pd.DataFrame:
     """What was set aside for graphs and what they took: share, reserved_bytes,
     reserved_text, used_bytes, used_text. On CUDA the estimate is what is set aside. Empty
-    where it is unknown for all: the budget has what graphs took."""
+    where only what all took is known: the budget has that."""
     labels = {part.label for part in summary.memory_or_none.parts}
     is_estimate = "graphs, as estimated" in labels
     reserved = "graph_estimated_bytes" if is_estimate else "graph_reserved_bytes"
@@ -191,7 +191,7 @@ def graph_shares(summary: RunSummary) -> pd.DataFrame:
     columns = ["share", "reserved_bytes", "reserved_text", "used_bytes", "used_text"]
     frame = pd.DataFrame(rows, columns=columns)
     known = frame.dropna(how="all", subset=["reserved_bytes", "used_bytes"])
-    if known["reserved_bytes"].isna().all():
+    if known["reserved_bytes"].isna().all() and [*known["share"]] == ["all graphs"]:
         known = known.head(0)
     return known.reset_index(drop=True)
 

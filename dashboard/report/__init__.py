@@ -25,21 +25,8 @@ from warmup_insights.analysis.sentences import (
     start_sentences,
 )
 from warmup_insights.export.runs import RunWithLines
-from warmup_insights.model.figures import BY_NAME, text_of
 from warmup_insights.model.summary import RunSummary
 from warmup_insights.version import __version__
-
-_HEADLINE = (
-    "wall_s",
-    "warmup_s",
-    "prompt_capture_percent",
-    "decode_capture_percent",
-    "graphs_captured",
-    "num_kv_blocks",
-    "kv_cache_bytes",
-    "graph_memory_bytes",
-    "misses",
-)
 
 
 def report_html(runs: Sequence[RunWithLines]) -> str:
@@ -72,11 +59,6 @@ def _source_hash(script: str) -> str:
 
 def _head(summary: RunSummary) -> dict[str, object]:
     """Name, badges, facts and headline figures of a run."""
-    headline = [
-        (shown.label(name), text_of(summary, name))
-        for name in _HEADLINE
-        if BY_NAME[name].read(summary) is not None
-    ]
     alerts = [contradiction_sentence(broken) for broken in summary.contradictions]
     answer, end = start_sentences(summary), serving_words(summary)
     if summary.failure is not None:
@@ -87,5 +69,5 @@ def _head(summary: RunSummary) -> dict[str, object]:
         "serving_end": end, "is_broken": end not in (None, ORDERED),
         "made_up": shown.provenance(summary), "badges": shown.badges(summary),
         "facts": " · ".join(map(visible, shown.facts(summary))),
-        "headline": headline, "answer": [visible(text) for text in answer], "alerts": [visible(text) for text in alerts],
+        "headline": shown.headline(summary), "answer": [visible(text) for text in answer], "alerts": [visible(text) for text in alerts],
     }  # fmt: skip

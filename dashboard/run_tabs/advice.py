@@ -73,7 +73,10 @@ def card(finding: Finding, view: View, *, brief: bool = False) -> None:
     the figures it is based on."""
     height: Literal["stretch", "content"] = "stretch" if brief else "content"
     with st.container(border=True, gap="xsmall", height=height):
-        head = st.container(horizontal=True, vertical_alignment="center", gap="small")
+        # Beside each other all badges stand below: inline, only some would.
+        head = st.container(
+            horizontal=not brief, vertical_alignment="center", gap="small"
+        )
         head.markdown(f"**{markdown(finding.title)}**", width="content")
         head.badge(finding.severity, color=_COLOURS[finding.severity])
         if view.simulated is not None and not brief:

@@ -18,8 +18,9 @@ from dashboard.charts.steps import (
     lazy_timeline,
     sizes_picture,
 )
+from dashboard.shown import figure
 from dashboard.text import markdown
-from dashboard.widgets import View, figure
+from dashboard.widgets import View
 from warmup_insights.model.figures import text_of
 from warmup_insights.model.summary import CaptureBar, PhaseBuckets, RunSummary
 

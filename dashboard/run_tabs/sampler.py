@@ -8,8 +8,9 @@ import streamlit as st
 from dashboard import widgets
 from dashboard.charts.base import Picture
 from dashboard.charts.steps import defrag_picture, sampler_picture, threshold_bars
+from dashboard.shown import Headline, figure
 from dashboard.text import markdown
-from dashboard.widgets import Headline, View, figure
+from dashboard.widgets import View
 from warmup_insights.model.summary import DefragFacts
 
 

@@ -9,8 +9,9 @@ import pandas as pd
 import streamlit as st
 
 from dashboard import data, widgets
+from dashboard.shown import Headline
 from dashboard.text import WHOLE, markdown, short_name, visible
-from dashboard.widgets import Headline, View
+from dashboard.widgets import View
 from warmup_insights.model.summary import RunSummary
 from warmup_insights.units import format_bytes, format_count
 

@@ -15,8 +15,9 @@ from dashboard.charts.time import (
     step_bars,
     timeline,
 )
+from dashboard.shown import Headline, figure
 from dashboard.text import markdown, visible
-from dashboard.widgets import Headline, View, figure
+from dashboard.widgets import View
 from warmup_insights.analysis.sentences import cache_text
 from warmup_insights.model.figures import BY_NAME, text_of
 from warmup_insights.model.summary import RunSummary

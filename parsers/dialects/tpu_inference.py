@@ -151,7 +151,7 @@ _RULES: tuple[LineRule, ...] = (
     LineRule(
         "tpu_compiled",
         "[secs]",
-        rf"(?:^Compilation|\)\}}){_ENDED}",
+        rf"(?:Compilation|\)\}}){_ENDED}",
         PrecompileFinished,
         anywhere=True,
         device="tpu",
@@ -329,14 +329,15 @@ _RULES: tuple[LineRule, ...] = (
         (
             "compiled XLA graphs",
             "Warmup drafter_propose",
-            "Compact-mamba KV cache",
+            "Compact-mamba sizing skipped",
+            "Hybrid KV cache: padding every",
             "No memory stats available for devices",
             "Memory stats unavailable for ",
         ),
         r"Add new (?P<num_graphs>\d{1,7}) compiled XLA graphs due to .{1,100}|"
         r"Warmup drafter_propose: num_reqs=(?P<num_reqs>\d{1,7})|"
-        r"Compact-mamba KV cache(?: .{1,60}?)?: "
-        r"num_gpu_blocks_override=(?P<num_blocks>\d{1,12}) .{1,400}|"
+        r"Compact-mamba sizing skipped: .{1,300}|"
+        r"Hybrid KV cache: padding every layer spec to .{1,400}|"
         r"No memory stats available for devices .{1,400}|"
         r"Memory stats unavailable for \d{1,5} of \d{1,5} devices .{1,200}",
         "tpu",

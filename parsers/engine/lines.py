@@ -344,6 +344,8 @@ class LineParser:
             self.report.ignored[rule.name] += 1
         if rule.name in SPAWNING:
             run.note_front(rule, record)
+        if run.is_other(record.actor):
+            self._now.note_actor(record.actor, matched.time)
         for event in run.pass_line(matched.time, line, record):
             self._emit(event)
         if run.lines < CREDITED_LINES:
@@ -464,6 +466,8 @@ class LineParser:
         if began != time:
             for file in self._now.before.files:
                 opened.evidence.add_file(file)
+        else:
+            began = self._now.actor_since(matched.record.actor, time)
         started = RunStarted(
             time=began, line=line, timezone=self._timezone,
             year_from=self._clock.year_from,

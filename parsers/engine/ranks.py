@@ -58,6 +58,8 @@ class RankTable:
         self._sizes: dict[str, int] = {}
         self._processes: set[tuple[str, int | None]] = set()
         self._seen: set[int] = set()
+        self._num_engines = 0
+        """Of this host, as a server states it first."""
         self._world_size = 0
         self._has_driver = False
         self._has_workers = False
@@ -134,9 +136,13 @@ class RankTable:
         engines = settings.get("data_parallel_size")
         if settings.get("data_parallel_rank") is not None:
             self._has_engines = False
-        elif isinstance(engines, int) and engines > 1:
+        elif isinstance(engines, int) and 1 < engines <= MAX_RANKS:
             self._has_engines = True
             self._ranks.clear()
+            local = settings.get("data_parallel_size_local")
+            if isinstance(local, int) and 0 < local < engines:
+                engines = local
+            self._num_engines = self._num_engines or engines
 
     def add_process(self, record: Record) -> None:
         """Take notice of the process that printed a line."""
@@ -202,7 +208,7 @@ class RankTable:
             workers = max(workers, 2)  # they exist beside a rank 0 only
         product = self._num_workers
         if is_one_process_each and not 0 < self._world_size < product:
-            workers = max(workers, product)
+            workers = max(workers, product * (self._num_engines or 1))
         seen = max(max(stated, default=-1) + 1, workers, self._world_size)
         if not (self._world_size or self._sizes or _is_count(stated)):
             return 0

@@ -603,10 +603,24 @@ class Source:
         self.over: set[int] = set()
         """Processes of starts that are over."""
         self.before = BeforeRun()
+        self._actors: dict[int, float] = {}
+        """When actors of Ray first printed beside the start in another one."""
         self.traceback = Traceback()
         self.joiner = Joiner()
         self.is_fenced = False
         """The last block of code in a page of Markdown ended, or the next one began."""
+
+    def note_actor(self, actor: int | None, time: float | None) -> None:
+        """An actor of Ray printed while the start in another one goes on."""
+        if actor is not None and time is not None and len(self._actors) < MAX_OPENINGS:
+            self._actors.setdefault(actor, time)
+
+    def actor_since(self, actor: int | None, time: float | None) -> float | None:
+        """When a start began that is the next one, in this actor: its first line of those."""
+        first = self._actors.pop(actor, time) if actor is not None else time
+        if first is None or time is None:
+            return time
+        return first if 0 <= time - first <= BeforeRun.LIMIT_S else time
 
     def owner(self, record: Record, matched: Matched | None) -> OpenRun | None:
         """The earlier start that a line belongs to by its process; mostly None.

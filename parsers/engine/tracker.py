@@ -137,6 +137,8 @@ class RunTracker:
         self.is_server = False
         """Whether an API server starts: the engine alone is not all of it."""
         self._has_model = self._has_cache = self._is_made = False
+        self._sets_blocks = False
+        """Whether the engine itself overrides the number of KV blocks, to fill its share."""
         self._is_whole = True
         """No lines were cut out of the start, and no request is answered in it."""
         self._has_routes = False
@@ -205,15 +207,12 @@ class RunTracker:
         if isinstance(event, _OF_SERVING):
             # They mean nothing to what comes after them.
             return [*self._flush(state, origin), *end_step(state, origin), event]
-        match event:
-            case PhaseMarked(name="profile_run", edge="start") if (
-                state.is_warming_model
-            ):
-                return []
-            case GraphsCaptured() if not state.is_divided:
-                before = self._captured(state)
-                state.captured = event
-                return before
+        if self._says_nothing(state, event):
+            return []
+        if isinstance(event, GraphsCaptured) and not state.is_divided:
+            before = self._captured(state)
+            state.captured = event
+            return before
         is_undated = isinstance(event, ServerReady) and event.time is None
         if is_undated and not self.failures.is_ready:
             event = msgspec.structs.replace(event, time=self._routes_at)
@@ -233,6 +232,17 @@ class RunTracker:
             state.clocks.clear()
         events.append(event)
         return events
+
+    def _says_nothing(self, state: RankState, event: Event) -> bool:
+        """Whether an event is none here: a CPU's warm-up has no profiling run, and a number
+        of KV blocks that the engine itself found is no setting."""
+        match event:
+            case PhaseMarked(name="profile_run", edge="start"):
+                return state.is_warming_model
+            case ConfigRecorded():
+                self._sets_blocks |= "mamba_num_blocks" in event.settings
+                return self._sets_blocks and "num_gpu_blocks_override" in event.settings
+        return False
 
     def _division(self, state: RankState, event: Event) -> list[Event]:
         """What a capture was of which it was open whether it is one of the profiling run:
@@ -396,7 +406,10 @@ class RunTracker:
             case HbmLoaded():
                 return self._event(state, _hbm_weights(state, made, origin), origin)
             case HbmSums():
-                return _of_one_device(state, made, origin)
+                # These workers have no profiling run: they divide what is left.
+                begun = stamped(PhaseMarked(name="kv_cache", edge="start"), origin)
+                divided = _of_one_device(state, made, origin)
+                return [*self._event(state, begun, origin), *divided]
             case PrecompileFinished():
                 state.stage = None
                 return [*end_step(state, origin), _precompiled(state, made, origin)]

@@ -104,7 +104,8 @@ def cut_at(text: str) -> int | None:
         for line in lines
         if len(line) == longest and _RECORD.search(line) is not None
     }
-    return longest if len(shapes) >= MIN_CUT else None
+    is_table = len({shape[-1] for shape in shapes}) == 1
+    return longest if len(shapes) >= MIN_CUT and not is_table else None
 
 
 def without_cut_words(blocks: Iterable[bytes], length: int) -> Iterator[bytes]:

@@ -10,19 +10,21 @@ import math
 import re
 
 from parsers.base import NO_LEVEL, LineRule, Made, Sample
+from parsers.engine.convert import text_of
 from parsers.engine.signals import DevicesSeen, FailureLine, HbmLoaded, HbmSums
 from parsers.rules.vllm_kernels import note_rule, phase_rule
 from warmup_insights.model.events import (
     ConfigRecorded,
     KVCacheAllocated,
+    Note,
     PhaseMarked,
 )
 from warmup_insights.units import gib
 
 _NUM = r"[\d.]{1,16}"
 _HBM = (
-    rf"(?P<hbm>\((?P<used>{_NUM}), (?P<total>{_NUM})\)(?:, \({_NUM}, {_NUM}\)){{0,20000}})"
-    r"(?P<end>\])?"
+    rf"(?P<hbm>\((?P<used>{_NUM}), (?P<total>{_NUM})\)[\d., ()]{{0,60000}})"
+    r"(?P<closed>\])?"
 )
 """Of each device that the process drives, in pods all of them; without its end the line
 was cut."""
@@ -35,13 +37,13 @@ def _used(match: re.Match[str]) -> tuple[int, ...]:
 
 def _worker_made(match: re.Match[str]) -> list[Made]:
     begun = PhaseMarked(name="load_model", edge="start")
-    return [begun] if match["end"] is None else [begun, DevicesSeen(_used(match))]
+    return [begun] if match["closed"] is None else [begun, DevicesSeen(_used(match))]
 
 
 def _model_made(match: re.Match[str]) -> list[Made]:
     """Of the engine, nothing but the weights is there yet (`tpu_runner.py load_model`)."""
     ended = PhaseMarked(name="load_model", edge="end")
-    if match["end"] is None:
+    if match["closed"] is None:
         return [ended]
     return [ended, HbmLoaded(_used(match), gib(match["total"]))]
 
@@ -63,6 +65,17 @@ def _mesh(match: re.Match[str]) -> list[Made]:
     shards = math.prod(int(sizes.get(axis, 1)) for axis in _SHARDS)
     known = ConfigRecorded(settings={"total_dp_size": shards})
     return [known] if shards > 1 else []
+
+
+def _states_kept(match: re.Match[str]) -> list[Made]:
+    """The engine itself sets the number of blocks, to fill what layers with a state leave
+    (`kv_cache_manager.py _maybe_set_compact_mamba_num_blocks_override`)."""
+    blocks = int(match["num_blocks"])
+    note = Note(topic="tpu", text=text_of(match[0]), values={"num_blocks": blocks})
+    if match["states"] is None:
+        return [note]
+    settings = {"mamba_num_blocks": int(match["states"])}
+    return [note, ConfigRecorded(settings=settings)]
 
 
 def _weights_file(match: re.Match[str]) -> list[Made]:
@@ -247,6 +260,24 @@ MEMORY_RULES: tuple[LineRule, ...] = (
             Sample(
                 "INFO 04-30 16:54:44 [tpu_platform.py:301] Using KV cache block size: 64",
                 {"settings": {"block_size": 64}},
+            ),
+        ),
+    ),
+    LineRule(
+        "tpu_states_kept",
+        "Compact-mamba KV cache",
+        r"Compact-mamba KV cache(?: .{1,60}?)?: "
+        r"num_gpu_blocks_override=(?P<num_blocks>\d{1,12}) "
+        r"(?:\(attn\), _mamba_num_blocks=(?P<states>\d{1,9}))?.{1,400}",
+        build=_states_kept,
+        device="tpu",
+        engine="tpu-inference",
+        samples=(
+            Sample(
+                "INFO 05-31 20:53:09 [kv_cache_manager.py:443] Compact-mamba KV cache: "
+                "num_gpu_blocks_override=38805 (attn), _mamba_num_blocks=264. HBM split: "
+                "attn=16 layers × 38805 blocks × 262144 B = 151.58 GiB; ...",
+                {"topic": "tpu", "values": {"num_blocks": 38805}},
             ),
         ),
     ),

@@ -388,11 +388,26 @@ FAILURE_RULES: tuple[LineRule, ...] = (
         startup_only=True,
     ),
     LineRule(
+        "failure_frame_compiler",
+        "/torch/_inductor/compile_fx.py",
+        # All of its functions compile; what was compiled runs in other modules.
+        r'\s{0,20}File "[^"]{1,200}/torch/_inductor/compile_fx\.py", line \d{1,7}, in \w{1,60}\s*$',
+        FrameSeen,
+        fixed={"phase": "compile"},
+        samples=(
+            Sample(
+                'ERROR 07-16 19:47:26 [core.py:866]   File "/x/torch/_inductor/compile_fx.py", '
+                "line 974, in _compile_fx_inner"
+            ),
+        ),
+        startup_only=True,
+    ),
+    LineRule(
         "failure_package",
         '.py", line ',
-        # The functions of `failure_frame`, and what `compile_artifact_frame` and
-        # `failure_import` read, have rules of their own.
-        r'\s{0,20}File "[^"]{1,200}(?:-packages/|/modules/(?=transformers_modules/))(?!torch/(?!_inductor/(?!standalone_)|'
+        # The functions of `failure_frame`, and what `failure_frame_compiler`,
+        # `compile_artifact_frame` and `failure_import` read, have rules of their own.
+        r'\s{0,20}File "[^"]{1,200}(?:-packages/|/modules/(?=transformers_modules/))(?!torch/(?!_inductor/(?!standalone_|compile_fx)|'
         r"_dynamo/(?!aot_))|uvicorn/|uvloop/|starlette/|fastapi/|vllm/compilation/caching)"
         r'(?P<path>\w[\w./]{1,200})", line \d{1,7}, in '
         rf"(?!(?:{'|'.join(_FRAMES)}|<module>)\s*$)\S",

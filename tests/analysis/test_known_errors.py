@@ -37,6 +37,11 @@ TEXTS = [
      "12.66GiB. Please consider increasing --gpu-memory-utilization from 0.90 to a larger "
      "value.", "setting_refused", "--gpu-memory-utilization 0.916",
      {"gpu_memory_utilization": 0.916}),
+    # 0.944 is what is in use: the engine needs more than that.
+    ("ValueError: total_hbm_used_gb=236.0GiB exceeds total_hbm_limit_cap_gb=225.0GiB by "
+     "11.0GiB. Please consider increasing --gpu-memory-utilization from 0.9 to a larger "
+     "value.", "setting_refused", "--gpu-memory-utilization 0.945",
+     {"gpu_memory_utilization": 0.945}),
     ("ValueError: LoRA rank 48 is greater than max_lora_rank 16.", "setting_refused",
      "--max-lora-rank 64", {"max_lora_rank": 64}),
     ("ValueError: World size (4) is larger than the number of available GPUs (2) in this "

@@ -8,7 +8,7 @@ import pandas as pd
 import pytest
 from msgspec import structs, to_builtins
 
-from dashboard import comparing, widgets
+from dashboard import comparing, shown
 from dashboard.charts.base import (
     LEGEND_PX,
     make_room,
@@ -211,7 +211,7 @@ def test_figures_whose_evidence_contradicts_itself_are_marked(recorded):
     steps = budget_frame(doubted).set_index("step")["text"]
     assert steps["Usable"] == "70 GiB (contradictory)"
     assert steps["KV cache"] == "60 GiB"
-    assert widgets.figure(doubted, "usable_bytes")[0].doubt == (
+    assert shown.figure(doubted, "usable_bytes")[0].doubt == (
         "A law, but the evidence differs: a; b."
     )
 

@@ -8,6 +8,7 @@ import json
 import re
 import subprocess
 import sys
+from dataclasses import replace
 from html.parser import HTMLParser
 from pathlib import Path
 from typing import Any
@@ -135,12 +136,23 @@ def check_report(fold):
     assert is_marked == is_made_up, summary.source.name
 
 
+def test_commands_in_sentences_are_code():
+    """A single backtick stays, and what stands between two is escaped."""
+    (fold,) = folded_logs(BARS)
+    page = report_of(fold).split("<script>")[0]
+    assert "<code>warmup-insights vllm serve ...</code> counts" in page
+    run = RunWithLines(fold, findings=advise(RunFacts(fold.summary, fold.rows)))
+    odd = replace(run.findings[0], effect="a `<b>` and ` alone")
+    page = report_html([replace(run, findings=[odd])])
+    assert "a <code>&lt;b&gt;</code> and ` alone" in page
+
+
 def check_headline(page: str, summary: RunSummary) -> None:
-    """Label and text of each, as `shown` has them for the pages."""
-    for name in ("wall_s", "warmup_s", "prompt_capture_percent", "kv_cache_bytes"):
-        if BY_NAME[name].read(summary) is not None:
-            value = html.escape(text_of(summary, name))
-            assert f"{shown.label(name)}</span><strong>{value}</strong>" in page, name
+    """Label, text and remark of each, as `shown` has them for the pages."""
+    for label, value, _, note, _ in shown.headline(summary):
+        figure = f"{label}</span><strong>{html.escape(value)}</strong>"
+        assert figure in page, label
+        assert note is None or html.escape(note) in page, label
 
 
 def check_drawn(page: str, summary: RunSummary) -> None:

@@ -4,12 +4,11 @@ from __future__ import annotations
 
 from types import SimpleNamespace
 
-import msgspec
 import pytest
 
 from tests.ingest.builders import CAPTURE, Recording
 from warmup_insights.errors import InputError
-from warmup_insights.ingest.cluster import ATTEMPTS, Answer, _Work, heads, read
+from warmup_insights.ingest.cluster import ATTEMPTS, _Work, heads, read
 from warmup_insights.ingest.find import RemoteFile
 from warmup_insights.ingest.outcome import Options, Outcome
 
@@ -58,8 +57,7 @@ class OneByOne:
 
 
 def make_ray(read, heads=None) -> OneByOne:
-    unknown = lambda part: [None] * len(msgspec.json.decode(part))  # noqa: E731
-    return OneByOne(heads or unknown, read)
+    return OneByOne(heads or (lambda part: [None] * len(part)), read)
 
 
 def work(ray, names: str, watcher=None) -> list[Outcome]:
@@ -67,9 +65,8 @@ def work(ray, names: str, watcher=None) -> list[Outcome]:
     return _Work(ray, "postgresql://x/y", files, Options(), watcher).run()
 
 
-def done(file: bytes) -> bytes:
-    name = msgspec.json.decode(file, type=RemoteFile).name
-    return msgspec.json.encode(Answer(Outcome(name, [name])))
+def done(file: RemoteFile) -> Outcome:
+    return Outcome(file.name, [file.name])
 
 
 class Again(Recording):
@@ -85,9 +82,8 @@ def test_machine_that_dies_costs_one_attempt():
     deaths = {"b": 1, "c": ATTEMPTS}
 
     def read(file, database, options):
-        name = msgspec.json.decode(file, type=RemoteFile).name
-        if deaths.get(name, 0) > 0:
-            deaths[name] -= 1
+        if deaths.get(file.name, 0) > 0:
+            deaths[file.name] -= 1
             raise RayError("The worker died.\nLook into the logs")
         return done(file)
 
@@ -114,7 +110,7 @@ def test_files_that_begin_alike_are_read_in_their_order():
     order: list[str] = []
 
     def read(file, database, options):
-        order.append(msgspec.json.decode(file, type=RemoteFile).name)
+        order.append(file.name)
         if order.count("a") == 1:
             raise RayError("died")
         return done(file)
@@ -132,7 +128,7 @@ def test_beginnings_are_asked_for_again_and_then_given_up():
         raise RayTaskError("ModuleNotFoundError: No module named 'warmup_insights'")
 
     with pytest.raises(InputError, match="check that each has this version"):
-        work(make_ray(lambda *_: b"", broken), "ab")
+        work(make_ray(lambda *_: "", broken), "ab")
     assert len(asked) == ATTEMPTS
 
 
@@ -146,25 +142,14 @@ def test_what_runs_is_cancelled_when_the_work_is_broken_off():
     assert ray.cancelled == 1
 
 
-def answer_of(file: RemoteFile, database: str) -> Answer:
-    options = msgspec.json.encode(Options())
-    return msgspec.json.decode(
-        read(msgspec.json.encode(file), database, options), type=Answer
-    )
-
-
 def test_task_asks_for_another_attempt_where_that_may_help(tmp_path):
     """A database that is away may come back; a file that is not there does not."""
     here = RemoteFile(None, str(CAPTURE), "a.log")
-    away = answer_of(here, f"{tmp_path}/missing/a.db")
-    assert (away.outcome, "does not exist" in away.problem) == (None, True)
+    assert "does not exist" in read(here, f"{tmp_path}/missing/a.db", Options())
     nowhere = RemoteFile("memory://nowhere.log", "/nowhere.log", "memory://nowhere.log")
-    failed = answer_of(nowhere, f"{tmp_path}/a.db")
-    assert failed.outcome is not None
-    assert "There is no file memory://nowhere.log" in failed.outcome.error
-    stored = answer_of(here, f"{tmp_path}/a.db")
-    assert stored.outcome is not None
-    assert stored.outcome.state == "new"
+    failed = read(nowhere, f"{tmp_path}/a.db", Options())
+    assert "There is no file memory://nowhere.log" in failed.error
+    assert read(here, f"{tmp_path}/a.db", Options()).state == "new"
 
 
 def test_beginning_of_what_cannot_be_opened_is_unknown():
@@ -173,6 +158,6 @@ def test_beginning_of_what_cannot_be_opened_is_unknown():
         RemoteFile(None, "/nowhere.log", "b"),
         RemoteFile("memory://n.log", "/n.log", "c"),
     ]
-    known, *others = heads(msgspec.json.encode(files))
+    known, *others = heads(files)
     assert known is not None
     assert others == [None, None]

@@ -897,6 +897,24 @@ def test_the_stage_of_a_kernel_that_does_not_compile_is_in_the_traceback_around_
     assert (failure.phase, failure.message[:10]) == ("graph_capture", "ValueError")
 
 
+def test_what_the_compiler_raises_fails_in_the_compilation():
+    """Also where lines of errors alone are there: a profiling run compiles the model."""
+    frame = '  File "/x/torch/_inductor/compile_fx.py", line 974, in _compile_fx_inner'
+    text = "\n".join(
+        (
+            CORE.format(5, "EngineCore failed to start."),
+            CORE.format(5, IN_VLLM.format("v1/worker/gpu_worker.py", "profile_run")),
+            CORE.format(5, frame),
+            CORE.format(
+                5,
+                "torch._inductor.exc.InductorError: RuntimeError: CUDA out of memory.",
+            ),
+        )
+    )
+    (failure,) = of(Failure, events(text))
+    assert (failure.failure, failure.phase) == ("out_of_memory", "compile")
+
+
 def test_a_bucket_after_the_sampler_fails_in_its_own_phase():
     """`warmup_model` of vllm-gaudi v0.26.0: the sampler's part ends before the buckets."""
     head = "INFO 07-16 10:00:0{} [hpu_model_runner.py:3350] {}\n"

@@ -309,6 +309,22 @@ def test_a_program_that_starts_engines_in_actors_is_no_part_of_their_start():
     assert phases["import"] == 4.0
 
 
+def test_an_engine_in_an_actor_starts_with_the_lines_that_the_actor_prints_before_it():
+    """While that in another one goes on."""
+    length = "(Server pid={}) INFO 04-30 17:45:{:02d} [model.py:1752] Using max model len 256\n"
+    text = (
+        length.format(70, 1)
+        + "(Server pid=70) " + CONFIG.format(71, 4, "a/one")
+        + length.format(80, 2)
+        + "(Server pid=80) " + CONFIG.format(81, 6, "a/one")
+        + "(Server pid=70) " + INIT.format(71, 12)
+        + "(Server pid=80) " + INIT.format(81, 14)
+    )  # fmt: skip
+    runs, _ = read(text)
+    made = [folded(found).summary.time for found in runs.values()]
+    assert [time.wall_s for time in made] == [11.0, 12.0]
+
+
 def test_the_import_of_a_program_that_is_the_engine_stays():
     """Ray's actors without an engine of their own change nothing."""
     text = (

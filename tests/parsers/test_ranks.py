@@ -43,14 +43,17 @@ def test_engines_of_data_parallel_runs_without_workers_are_ranks():
     assert num_ranks(text) == 4
 
 
-def test_several_engines_that_print_nothing_are_not_one_rank():
+def test_several_engines_that_print_nothing_yet_are_ranks():
     text = (
         "(MainProcess pid=1) INFO 07-16 10:00:00 [api_utils.py:286] non-default args: "
         "{{'model': 'a/b', 'data_parallel_size': 2{}}}\n"
     )
-    assert summary_of(events(text.format("")))["ranks"] is None
+    assert summary_of(events(text.format("")))["ranks"] == 2
     one = text.format(", 'data_parallel_rank': 1")
     assert summary_of(events(one))["ranks"] == 1
+    of_two = ", 'tensor_parallel_size': 2"
+    assert num_ranks(text.format(of_two)) == 4
+    assert num_ranks(text.format(of_two + ", 'data_parallel_size_local': 1")) == 2
 
 
 def test_the_only_workers_of_several_engines_are_ranks_as_they_appear():
@@ -321,9 +324,15 @@ def test_engines_on_tpu_have_no_workers_whatever_their_groups_are():
     assert ranked == {0: 3.5, 1: 3.75}
 
 
+ENGINES = "'data_parallel_size': 2"
+
+
 def test_an_engine_that_is_alone_on_its_host_has_the_ranks_that_are_there():
     core = TWO_ENGINES.splitlines(keepends=True)[1]
-    for setting, others in (("'data_parallel_size': 2", ""), ("", core)):
+    for setting, others in (
+        (f"{ENGINES}, 'data_parallel_size_local': 1", ""),
+        ("", core),
+    ):
         text = (
             "(MainProcess pid=1) INFO 07-16 10:00:00 [api_utils.py:286] non-default args: "
             f"{{'model': 'a/b', {setting}}}\n" + core

@@ -5,6 +5,8 @@ from __future__ import annotations
 import pytest
 
 from tests.helpers import events, folded, of
+from warmup_insights.analysis.plan.cache import CachePlanner
+from warmup_insights.analysis.plan.planning import PlanSettings
 from warmup_insights.analysis.sentences import cause_text
 from warmup_insights.model.events import (
     BucketsGenerated,
@@ -303,3 +305,58 @@ def test_a_device_of_a_pod_has_its_part_of_the_sums(shown, each):
     )  # fmt: skip
     memory = folded(events(text)).summary.memory_or_none
     assert memory.total_bytes == (None if each is None else each * GIB)
+
+
+def test_blocks_that_the_engine_itself_overrides_are_no_setting():
+    """tpu-inference `kv_cache_manager.py`: layers with a state get a slot for each request,
+    and the number of blocks is set to fill what they leave of the share of memory."""
+    text = (
+        "(APIServer pid=1) INFO 08-08 21:00:00 [utils.py:253] non-default args: {'model': "
+        "'a/b', 'gpu_memory_utilization': 0.9}\n"
+        + WORKER.format(1) + f"Init worker | rank=0 | hbm={[(0.0, 32.0)] * 8}GiB\n"
+        + WORKER.format(2) + f"Init model | hbm={[(8.0, 32.0)] * 8}GiB\n"
+        + WORKER.format(2) + "Memory statistics | total_hbm_limit_gb=256.0GiB | "
+        "total_hbm_limit_cap_gb=230.4GiB | total_hbm_used_gb=64.0GiB | "
+        "total_hbm_avail_gb=166.4GiB\n"
+        + WORKER.format(3) + "Compact-mamba KV cache: num_gpu_blocks_override=39429 "
+        "(attn), _mamba_num_blocks=264. HBM split: attn=16 layers × 39429 blocks × 262144 "
+        "B = 154.02 GiB; mamba=48 layers × 264 slots × 1048576 B = 12.38 GiB; "
+        "total=166.39 GiB / avail=166.40 GiB.\n"
+        "(EngineCore pid=7) INFO 08-08 21:03:00 [kv_cache_utils.py:2115] Overriding "
+        "num_gpu_blocks=8519 with num_gpu_blocks_override=39429\n"
+        + WORKER.format(4) + "Init kv-cache | num_total_layers=4 | "
+        "num_blocks=[264, 264, 264, 39429] | regular_attn_layers=1\n"
+    )  # fmt: skip
+    summary = folded(events(text)).summary
+    assert summary.setting("num_gpu_blocks_override") is None
+    assert summary.memory.num_kv_blocks == 39429
+    assert summary.memory.block_bytes is None  # layers have blocks of two sizes
+    parts = {part.name: part.bytes for part in summary.memory.parts}
+    assert parts["kv_cache"] == gib(20.8)
+    plans = [
+        CachePlanner(summary).plan(each)
+        for each in (
+            PlanSettings(gpu_memory_utilization=0.9),
+            PlanSettings(gpu_memory_utilization=0.8),
+            PlanSettings(max_num_seqs=16),
+        )
+    ]
+    # The slots take as much of any other cache.
+    assert [plan.num_kv_blocks for plan in plans] == [39429, None, None]
+    assert [plan.kv_cache_bytes for plan in plans[:2]] == [gib(20.8), gib(17.6)]
+
+
+def test_memory_is_divided_without_a_profiling_run():
+    """tpu-inference `tpu_worker.py determine_available_memory` reads what is in use."""
+    text = (
+        WORKER.format(1) + f"Init worker | rank=0 | hbm={[(0.0, 31.25)] * 4}GiB\n"
+        + WORKER.format(2) + f"Init model | hbm={[(29.5, 31.25)] * 4}GiB\n"
+        + WORKER.format(3) + "Memory statistics | total_hbm_limit_gb=125.0GiB | "
+        "total_hbm_limit_cap_gb=112.5GiB | total_hbm_used_gb=118.0GiB | "
+        "total_hbm_avail_gb=-5.5GiB\n"
+        "(EngineCore pid=7) ERROR 08-08 21:03:01 [core.py:850] ValueError: "
+        "total_hbm_used_gb=118.0GiB exceeds total_hbm_limit_cap_gb=112.5GiB by 5.5GiB.\n"
+    )  # fmt: skip
+    phases = {phase.name for phase in folded(events(text)).summary.time.phases}
+    assert "load_model" in phases
+    assert "profile_run" not in phases

@@ -97,14 +97,22 @@ def test_prune_keeps_the_newest_and_the_labelled(filled):
 
 def test_prune_says_what_it_would_do(filled):
     result = call("--older-than", "1", "--dry-run", "--db", filled)
-    assert result.output == "Would remove 5 of 6 runs\n"
+    first, *names = result.output.splitlines()
+    assert first == "Would remove 5 of 6 runs"
+    assert [line.split()[0] for line in names] == [
+        "run5",
+        "run4",
+        "run3",
+        "run2",
+        "run1",
+    ]
     assert len(left(filled)) == 6
 
 
 def test_prune_asks(filled):
     result = call("--keep", "5", "--labelled", "--db", filled, input="n\n")
     assert result.exit_code == 1
-    assert "1 of 6 runs: run0" in result.stderr
+    assert "1 of 6 runs:\n  run0  baseline\n" in result.stderr
     assert len(left(filled)) == 6
     result = call("--keep", "5", "--labelled", "--db", filled, input="y\n")
     assert result.exit_code == 0

@@ -193,8 +193,10 @@ def _untimed_buckets(summary: RunSummary) -> Iterator[str]:
         yield (
             f"The time of each {' and '.join(without)} bucket: {by}{RECORD} records all"
         )
-    if any(summary.phase(name).captured is None for name in phases):
-        yield f"Which buckets have a graph: {RECORD} counts the captures"
+    without = [name for name in phases if summary.phase(name).captured is None]
+    if without:
+        named = "" if without == phases else f"{' and '.join(without)} "
+        yield f"Which {named}buckets have a graph: {RECORD} counts the captures"
 
 
 def _unmeasured_memory(summary: RunSummary) -> Iterator[str]:

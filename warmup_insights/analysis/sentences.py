@@ -243,7 +243,12 @@ def largest_phase_text(summary: RunSummary) -> str:
     if cut > 0.1 * wall:
         rest = f"{format_duration(cut)} lie where lines were cut out of the log"
     if found is None or found[1] > wall:
-        return f"the start-up covers {format_duration(wall)}{rest and ', '}{rest}"
+        what = (
+            "lines of the start-up cover"
+            if summary.time.is_excerpt
+            else "start-up covers"
+        )
+        return f"the {what} {format_duration(wall)}{rest and ', '}{rest}"
     name, seconds = found
     words = largest_phase_words(summary, name)
     of, whole = format_duration(seconds), format_duration(wall)

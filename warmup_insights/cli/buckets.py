@@ -84,7 +84,7 @@ def buckets() -> None:
 buckets.add_command(fit_command)
 
 
-@buckets.command("generate")
+@buckets.command("generate", short_help="List the buckets an engine would warm up.")
 @settings_options
 @length_options
 @_scheme_option
@@ -136,7 +136,7 @@ def generate_command(
     _print(as_json, settings, payload, shown, lines)
 
 
-@buckets.command("lookup")
+@buckets.command("lookup", short_help="Find the bucket that a step runs in.")
 @click.argument("batch", type=IntegerRange(min=1))
 @click.argument("query", type=IntegerRange(min=1))
 @click.argument("context", type=IntegerRange(min=0))
@@ -206,7 +206,7 @@ def lookup_command(
     _print(as_json, settings, payload, shown)
 
 
-@buckets.command("lint")
+@buckets.command("lint", short_help="Check every line of a bucket file.")
 @click.argument("file", type=click.Path())
 @click.option(
     "--settings",
@@ -244,7 +244,7 @@ def lint_command(
         raise InputError(f"{errors[0].message}{more}")
 
 
-@buckets.command("compare")
+@buckets.command("compare", short_help="Put the strategies side by side.")
 @settings_options
 @length_options
 @json_option

@@ -49,7 +49,7 @@ WITHOUT_BUCKETS = ("cuda", "rocm", "xpu", "cpu", "tpu")
 """Kinds of devices on which vLLM reads no bucket file."""
 
 
-@click.command("fit")
+@click.command("fit", short_help="Find the buckets that waste least for traffic.")
 @click.argument("run", required=False)
 @click.option("--trace", metavar="FILE", help="JSONL of request lengths or of steps.")
 @click.option(

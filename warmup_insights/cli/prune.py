@@ -13,7 +13,7 @@ from warmup_insights.cli.options import (
     db_option,
     json_option,
 )
-from warmup_insights.cli.printing import print_json
+from warmup_insights.cli.printing import print_json, printable
 from warmup_insights.drainer import open_store
 from warmup_insights.model.run import RunRecord
 from warmup_insights.runs import delete_runs, runs_to_prune
@@ -62,9 +62,8 @@ def prune(
     doomed, total = _select(db, run, keep, older_than, labelled)
     if doomed and not dry_run:
         if not yes:
-            shown = ", ".join(run.run_id for run in doomed[:5])
-            more = ", ..." if len(doomed) > 5 else ""
-            click.echo(f"{len(doomed)} of {total} runs: {shown}{more}", err=True)
+            click.echo(f"{len(doomed)} of {total} runs:", err=True)
+            _list(doomed, err=True)
             click.confirm("Remove them?", abort=True, err=True)
         freed: int | None = _remove(db, doomed, no_vacuum)
     else:
@@ -82,6 +81,19 @@ def prune(
         verb = "Would remove" if dry_run else "Removed"
         space = "" if freed is None else f", {format_bytes(freed)} freed"
         click.echo(f"{verb} {len(doomed)} of {total} runs{space}")
+        if dry_run:
+            _list(doomed)
+
+
+LISTED = 20
+"""Runs that are named before the rest is counted."""
+
+
+def _list(runs: list[RunRecord], *, err: bool = False) -> None:
+    for run in runs[:LISTED]:
+        click.echo(f"  {run.run_id}  {printable(run.name)}", err=err)
+    if len(runs) > LISTED:
+        click.echo(f"  and {len(runs) - LISTED} more", err=err)
 
 
 def _select(

@@ -143,11 +143,16 @@ def _within_bounds(match: re.Match[str]) -> Iterable[Way]:
 
 
 def _higher_limit(match: re.Match[str]) -> Iterable[Way]:
-    """The utilisation that holds the weights, where one does."""
+    """The utilisation that holds more than the weights, where one does: some must be left
+    (tpu-inference `tpu_worker.py determine_available_memory`), and both are rounded."""
     used, limit, share = (float(text) for text in match.groups())
-    needed = math.ceil(1000 * share * used / limit) / 1000 if limit else 1.0
+    exact = share * (used + 0.005) / (limit - 0.005) if limit > 0.01 else 1.0
+    needed = (math.floor(1000 * exact) + 1) / 1000
     if needed <= MAX_UTILIZATION:
-        yield Way.that_sets("less margin", gpu_memory_utilization=needed)
+        yield Way.that_sets(
+            "less margin; the KV cache has only what is above it",
+            gpu_memory_utilization=needed,
+        )
     yield Way(
         "weights of fewer bits, or more devices",
         "accuracy and another checkpoint, or devices",

@@ -137,6 +137,11 @@ class CachePlanner:
         memory = self._memory
         width = self._width(settings)
         part = None if share is None or width is None else share / width
+        if self.summary.setting("mamba_num_blocks") is not None:
+            # A slot for each request, of another size, takes its part beside the blocks.
+            seqs = self.summary.setting("max_num_seqs")
+            is_same = part == 1 and chosen.get("max_num_seqs", seqs) == seqs
+            part = 1.0 if is_same else None
         blocks, tokens = self._blocks_and_tokens(part, chosen["block_size"])
         length = chosen["max_model_len"]
         buckets, notes = self._buckets(settings, blocks)

@@ -251,7 +251,8 @@ class Memory:
             num_padding = 1
         elif num_padding is None and engine == "vllm-fork":
             num_padding = 0  # block 0 is the padding block, and one of the counted
-        bounds = _block_range(facts, engine, padding, is_log, _is_overridden(config))
+        is_open = _is_overridden(config) or _has_state_slots(config)
+        bounds = _block_range(facts, engine, padding, is_log, is_open)
         if bounds is None and facts.kv_cache_allocated_bytes and facts.num_kv_blocks:
             total = facts.num_kv_blocks + (num_padding or 0)
             if facts.kv_cache_allocated_bytes % total == 0:
@@ -281,6 +282,12 @@ def _is_overridden(config: Mapping[str, Setting]) -> bool:
     return number(config.get("num_gpu_blocks_override")) is not None
 
 
+def _has_state_slots(config: Mapping[str, Setting]) -> bool:
+    """Whether layers with a recurrent state take memory of the KV cache that does not grow
+    with its blocks (tpu-inference `kv_cache_manager.py`)."""
+    return number(config.get("mamba_num_blocks")) is not None
+
+
 def _block_size(
     known: Mapping[str, float | None], length: float | None
 ) -> float | None:
@@ -308,14 +315,15 @@ def _block_range(
     engine: str | None,
     padding: float | None,
     is_log: bool,
-    is_overridden: bool,
+    is_open: bool,
 ) -> tuple[float, float] | None:
     """The bytes that a block can have; None when the evidence leaves it open.
 
     The padding block is one block. The cache's budget holds `num_kv_blocks` whole blocks
-    and not one more, unless their number was overridden. A padding block that the budget
-    holds less often is of all layers where groups of them share a block: attention beside
-    recurrent layers (vllm-gaudi `hpu_worker.py determine_available_memory`).
+    and not one more, unless `is_open`: it does not decide their number, or holds more than
+    them. A padding block that the budget holds less often is of all layers where groups of
+    them share a block: attention beside recurrent layers (vllm-gaudi `hpu_worker.py
+    determine_available_memory`).
     """
     lowest, highest = 1.0, math.inf
     if padding:
@@ -323,7 +331,7 @@ def _block_range(
         slack = bytes_step(engine, padding) / 2 if is_log else _SHARES
         lowest, highest = padding - slack, padding + slack
     budget, blocks = facts.kv_cache_bytes, facts.num_kv_blocks
-    if budget and budget > 0 and blocks and not is_overridden:
+    if budget and budget > 0 and blocks and not is_open:
         slack = bytes_step(engine, budget) / 2 if is_log else 0.0
         low, high = (budget - slack) / (blocks + 1), (budget + slack) / blocks
         if lowest > high:
