@@ -7,6 +7,7 @@ import socket
 import sqlite3
 import sys
 from contextlib import contextmanager
+from pathlib import Path
 
 import pytest
 
@@ -37,7 +38,6 @@ def open_folder():
     """A folder that every user can reach (the parents of tmp_path are private)."""
     import shutil
     import tempfile
-    from pathlib import Path
 
     folder = Path(tempfile.mkdtemp())
     folder.chmod(0o777)
@@ -208,6 +208,16 @@ def test_a_reader_writes_nothing(tmp_path):
     with pytest.raises(StoreError, match="cannot be written"):
         add_run(store)
     store.close()
+
+
+@pytest.mark.parametrize("read_only", [False, True])
+def test_a_file_that_cannot_be_opened_is_closed(read_only, tmp_path):
+    path = tmp_path / "a.db"
+    path.write_text("no database" * 1000, encoding="utf-8")
+    with pytest.raises(StoreError, match="is not a SQLite database"):
+        EventStore(path, read_only=read_only)
+    opened = [os.path.realpath(link) for link in Path("/proc/self/fd").iterdir()]
+    assert str(path) not in opened
 
 
 def test_a_reader_leaves_nothing_beside_the_file(tmp_path):

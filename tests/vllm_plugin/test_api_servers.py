@@ -12,10 +12,13 @@ import sys
 import time
 from types import SimpleNamespace
 
+import msgspec
 import pytest
 
 from tests.vllm_plugin.listening import of_kind, session_with_list, watch_class
 from tests.vllm_plugin.standin_config import config_of
+from warmup_insights.model.events import EngineInitialized, RunFinished
+from warmup_insights.testing import folded
 from warmup_insights.vllm_plugin import engine_core
 from warmup_insights.vllm_plugin.attach import Instrumentation
 
@@ -61,6 +64,33 @@ def test_a_program_with_several_servers_marks_the_engine_before_them():
     args, _, calls, events = program()
     calls.launch_core_engines(args.create_engine_config())
     assert marks(events) == ["import", "configure", "start_engine"]
+
+
+def test_engines_whose_server_is_elsewhere_are_initialised_when_they_are():
+    """`run_headless`: nothing in the program is ready, and it ends when it is stopped."""
+    session, events = session_with_list()
+
+    class EngineArgs:
+        def create_engine_config(self):
+            return config_of(model_config=SimpleNamespace(model="m"))
+
+    class CoreEngineProcManager:
+        def __init__(self, local_engine_count):
+            pass
+
+    watch_class(session, EngineArgs, create_engine_config=engine_core.configure)
+    watch_class(session, CoreEngineProcManager, __init__=engine_core.launch_cores)
+    EngineArgs().create_engine_config()
+    CoreEngineProcManager(1)
+    assert marks(events) == ["import", "configure", "start_engine"]
+    stamped = [msgspec.structs.replace(e, time=float(n)) for n, e in enumerate(events)]
+    initialised = EngineInitialized(duration_s=2.0, rank=1, time=50.0)
+    found = folded(
+        [*stamped, initialised, RunFinished(status="finished", time=400.0)],
+        source_kind="recorder",
+    ).summary.time
+    assert found.wall_s == 50.0
+    assert found.seconds_by_phase()["configure"] == 2.0
 
 
 @pytest.mark.usefixtures("is_server")

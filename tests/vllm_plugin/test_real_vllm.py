@@ -152,24 +152,29 @@ def test_the_command_passes_through_to_the_real_one(real):
     assert sys.executable != str(python)
 
 
+def start(real, *options, **variables):
+    """Start the model once, and give what was printed."""
+    _, python, folder = real
+    return run(
+        python, Path(__file__).with_name("start_real.py"), folder / "model", 128, *options,
+        cwd=folder, with_errors=True, VLLM_CACHE_ROOT=str(folder / "cache"),
+        TORCHINDUCTOR_CACHE_DIR=str(folder / "inductor"),
+        VLLM_CPU_KVCACHE_SPACE="1", VLLM_ENABLE_V1_MULTIPROCESSING="0",
+        HF_HUB_OFFLINE="1", VLLM_NO_USAGE_STATS="1", **variables,
+    )  # fmt: skip
+
+
 @pytest.fixture(scope="module")
 def starts(real):
     """Each start of `STARTS`: what its log and what the recorder has."""
-    _, python, folder = real
+    folder = real[2]
     model = folder / "model"
     model.mkdir()
     (model / "config.json").write_text(json.dumps(MODEL), encoding="utf-8")
-    program = Path(__file__).with_name("start_real.py")
     found = {}
     for name, (options, variables) in STARTS.items():
         log, database = folder / f"{name}.log", folder / f"{name}.db"
-        output = run(
-            python, program, model, 128, *options, cwd=folder, with_errors=True,
-            WARMUP_INSIGHTS_DB=str(database), VLLM_CACHE_ROOT=str(folder / "cache"),
-            TORCHINDUCTOR_CACHE_DIR=str(folder / "inductor"),
-            VLLM_CPU_KVCACHE_SPACE="1", VLLM_ENABLE_V1_MULTIPROCESSING="0",
-            HF_HUB_OFFLINE="1", VLLM_NO_USAGE_STATS="1", **variables,
-        )  # fmt: skip
+        output = start(real, *options, WARMUP_INSIGHTS_DB=str(database), **variables)
         log.write_text(output, encoding="utf-8")
         [logged] = api.read_log(log, year=2026)
         with api.Database(database) as store:
@@ -211,6 +216,14 @@ def test_a_start_without_a_cache_is_cold(starts):
     recorded = starts["as_it_is"][1].summary
     assert len(recorded.compile.aot_hash) == 64
     assert 0 < recorded.compile.seconds < recorded.time.engine_init_s
+
+
+@pytest.mark.usefixtures("starts")
+def test_a_start_that_is_not_recorded_has_the_same_cache(real):
+    """What was compiled lies in a folder that is named by the keys."""
+    start(real)
+    kept = real[2] / "cache" / "torch_compile_cache" / "torch_aot_compile"
+    assert len(list(kept.iterdir())) == 1
 
 
 def test_the_next_start_is_warm(starts):

@@ -3,20 +3,21 @@
 from __future__ import annotations
 
 import os
+import subprocess
+import sys
 from types import SimpleNamespace
 
 import pytest
 
-from tests.vllm_plugin.listening import of_kind, session_with_list
+from tests.vllm_plugin.listening import of_kind, session_with_list, watch_class
+from tests.vllm_plugin.running import environment
 from tests.vllm_plugin.standin_config import config_of
 from warmup_insights.model.events import Note
 from warmup_insights.units import GIB
 from warmup_insights.vllm_plugin import engine_core, facts
 from warmup_insights.vllm_plugin.calls import Call, Outcome
 from warmup_insights.vllm_plugin.settings import (
-    RAY_PREFIXES,
     VARIABLES,
-    hand_to_ray,
     read_settings,
 )
 
@@ -75,6 +76,48 @@ def test_a_refused_setting_is_stated_without_the_heading_of_pydantic(message, sh
     session.note_failure(Outcome(error=ValidationError(message)))
     (failure,) = of_kind(events, "failure")
     assert failure.message == shown
+
+
+MEMORY = "CUDA out of memory. Tried to allocate 2.00 GiB."
+
+
+@pytest.mark.parametrize(
+    ("inner", "is_cause", "recorded"),
+    [
+        (AttributeError("no size"), True, "AttributeError: no size"),
+        (KeyError("k"), False, "ValueError: could not be applied"),
+        (RuntimeError(MEMORY), True, f"RuntimeError: {MEMORY}"),
+        (RuntimeError(MEMORY), False, f"RuntimeError: {MEMORY}"),
+    ],
+)
+def test_of_errors_that_are_wrapped_the_first_is_recorded_once(
+    inner, is_cause, recorded
+):
+    session, events = session_with_list()
+    outer = ValueError("could not be applied")
+    try:
+        try:
+            raise inner
+        except Exception as error:
+            if is_cause:
+                raise outer from error
+            raise outer  # noqa: B904
+    except ValueError as error:
+        session.note_failure(Outcome(error=error))
+        again = RuntimeError("the engine failed")
+        again.__cause__ = error
+        session.note_failure(Outcome(error=again))
+    [failure] = of_kind(events, "failure")
+    assert failure.message == recorded
+    assert failure.needed_bytes == (2 * 2**30 if MEMORY in recorded else None)
+
+
+def test_an_error_that_is_its_own_cause_is_recorded():
+    session, events = session_with_list()
+    error = ValueError("x")
+    error.__cause__ = error
+    session.note_failure(Outcome(error=error))
+    assert [event.message for event in of_kind(events, "failure")] == ["ValueError: x"]
 
 
 def test_a_refused_setting_has_the_model_that_was_given(monkeypatch):
@@ -199,21 +242,33 @@ def test_a_configuration_that_cannot_be_asked_for_its_runner_has_none():
     assert facts.configuration(Config()) == {}
 
 
-@pytest.mark.parametrize(
-    ("given", "expected"),
-    [
-        (None, "WARMUP_INSIGHTS_"),
-        ("MYLIB_,OTHER_", "MYLIB_,OTHER_,WARMUP_INSIGHTS_"),
-        ("WARMUP_INSIGHTS_", "WARMUP_INSIGHTS_"),
-    ],
-)
-def test_ray_workers_get_our_variables_where_vllm_copies_some(given, expected):
-    environ = {} if given is None else {RAY_PREFIXES: given}
-    hand_to_ray(environ, {RAY_PREFIXES: None})
-    assert environ == {RAY_PREFIXES: expected}
+def test_ray_workers_get_our_variables_where_vllm_copies_some(monkeypatch):
+    """`get_env_vars_to_copy` of vLLM 0.17.1 and later reads its prefixes at each call."""
+    module = SimpleNamespace(DEFAULT_ENV_VAR_PREFIXES={"VLLM_"})
+    module.get_env_vars_to_copy = lambda: set(module.DEFAULT_ENV_VAR_PREFIXES)
+    monkeypatch.setitem(sys.modules, "vllm.ray.ray_env", module)
+    session, _ = session_with_list()
+    watch_class(session, module, get_env_vars_to_copy=engine_core.copy_to_ray)
+    assert module.get_env_vars_to_copy() == {"VLLM_", "WARMUP_INSIGHTS_"}
 
 
-def test_a_vllm_that_copies_nothing_to_ray_gets_no_variable_that_it_does_not_know():
-    environ = {}
-    hand_to_ray(environ, {"VLLM_USE_V1": None})
-    assert environ == {}
+def test_the_plugin_leaves_the_variables_of_vllm_as_they_are(tmp_path):
+    """They are in the keys of its compile caches: a recorded start would find none."""
+    program = (
+        "import os, sys, types\n"
+        "sys.modules['vllm.envs'] = types.SimpleNamespace(environment_variables="
+        "{'VLLM_RAY_EXTRA_ENV_VAR_PREFIXES_TO_COPY': None})\n"
+        "before = dict(os.environ)\n"
+        "from warmup_insights.vllm_plugin.attach import start\n"
+        "start(os.environ)\n"
+        "print([n for n in os.environ if os.environ[n] != before.get(n)])\n"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", program],
+        env=environment("v0_26", WARMUP_INSIGHTS_DB=str(tmp_path / "runs.db")),
+        cwd=tmp_path,
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    assert done.stdout == "['WARMUP_INSIGHTS_RUN']\n"

@@ -156,16 +156,11 @@ def open_engine(
             isolation_level=None,
             check_same_thread=False,
         )
-        connection.execute("PRAGMA foreign_keys = ON")
-        connection.execute("PRAGMA trusted_schema = OFF")
-        connection.execute("PRAGMA cell_size_check = ON")
-        if sys.version_info >= (3, 11):
-            connection.setlimit(sqlite3.SQLITE_LIMIT_LENGTH, MAX_VALUE)
-        connection.execute("PRAGMA synchronous = NORMAL")
-        if read_only:
-            connection.execute("PRAGMA query_only = ON")
-        else:
-            connection.execute(f"PRAGMA page_size = {PAGE_SIZE}")
+        try:
+            _set_up(connection, read_only=read_only)
+        except sqlite3.Error:
+            connection.close()
+            raise
         return connection
 
     def begin(connection: Connection) -> None:
@@ -175,6 +170,19 @@ def open_engine(
     engine = sa.create_engine("sqlite://", creator=connect, poolclass=pool)
     sa.event.listen(engine, "begin", begin)
     return engine
+
+
+def _set_up(connection: sqlite3.Connection, *, read_only: bool) -> None:
+    connection.execute("PRAGMA foreign_keys = ON")
+    connection.execute("PRAGMA trusted_schema = OFF")
+    connection.execute("PRAGMA cell_size_check = ON")
+    if sys.version_info >= (3, 11):
+        connection.setlimit(sqlite3.SQLITE_LIMIT_LENGTH, MAX_VALUE)
+    connection.execute("PRAGMA synchronous = NORMAL")
+    if read_only:
+        connection.execute("PRAGMA query_only = ON")
+    else:
+        connection.execute(f"PRAGMA page_size = {PAGE_SIZE}")
 
 
 def check_path(path: Path, *, read_only: bool) -> None:

@@ -22,7 +22,7 @@ from warmup_insights.vllm_plugin import facts
 from warmup_insights.vllm_plugin.facts import installed_version
 from warmup_insights.vllm_plugin.hooks import Attachment, Hook, is_attached
 from warmup_insights.vllm_plugin.session import Session
-from warmup_insights.vllm_plugin.settings import hand_to_ray, read_settings
+from warmup_insights.vllm_plugin.settings import read_settings
 from warmup_insights.vllm_plugin.table import hooks_for
 
 logger = logging.getLogger(__name__)
@@ -191,8 +191,6 @@ def start(environ: MutableMapping[str, str]) -> Session:
     global _running
     if _running is None:
         session = Session(read_settings(environ))
-        variables = getattr(sys.modules.get("vllm.envs"), "environment_variables", ())
-        hand_to_ray(environ, variables)
         hooks = hooks_for(facts.engine().name)
         _running = Instrumentation(session, hooks)
         os.register_at_fork(after_in_child=session.after_fork)

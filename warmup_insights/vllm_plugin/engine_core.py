@@ -4,7 +4,7 @@ Source: vLLM `engine/arg_utils.py`, `v1/executor/abstract.py`, `v1/engine/core.p
 `v1/core/kv_cache_utils.py`, `v1/engine/llm_engine.py`, `v1/engine/async_llm.py`,
 `v1/engine/utils.py`, `v1/engine/core_client.py`, `v1/executor/multiproc_executor.py`,
 `compilation/backends.py`, `compilation/monitor.py`,
-`entrypoints/launchers/run_batch.py`; uvicorn `server.py`. Of the workers
+`entrypoints/launchers/run_batch.py`, `ray/ray_env.py`; uvicorn `server.py`. Of the workers
 (a rank, a device that is free at first, blocks): vLLM `v1/worker/gpu_worker.py`,
 vllm-gaudi `v1/worker/hpu_worker.py` and `v1/worker/hpu_model_runner.py`
 (`initialize_kv_cache`).
@@ -41,6 +41,7 @@ from warmup_insights.secrets import mask_text
 from warmup_insights.vllm_plugin import facts
 from warmup_insights.vllm_plugin.calls import Call, Outcome, Watch, whole
 from warmup_insights.vllm_plugin.session import Session
+from warmup_insights.vllm_plugin.settings import PREFIX
 
 EXIT_CODE_S = 1.0
 """How long an engine that failed to start waits for the exit codes of its processes."""
@@ -82,6 +83,19 @@ def start_workers(session: Session, call: Call) -> Watch:
     session.emit(PhaseMarked, name="start_workers", edge="start")
     outcome = yield
     session.note_failure(outcome, phase="start_workers")
+
+
+def copy_to_ray(session: Session, call: Call) -> Watch:
+    """`get_env_vars_to_copy`: workers of Ray get the variables of the plugin, too.
+
+    vLLM has a variable for further ones. Each of vLLM's variables is in the keys of its
+    compile caches (`envs.compile_factors`): a start with another value finds none.
+    """
+    module = sys.modules.get("vllm.ray.ray_env")
+    prefixes = getattr(module, "DEFAULT_ENV_VAR_PREFIXES", None)
+    if isinstance(prefixes, set):
+        prefixes.add(PREFIX)
+    yield
 
 
 def sleep(session: Session, call: Call) -> Watch:
@@ -216,7 +230,7 @@ def initialize(session: Session, call: Call) -> Watch:
 
 def launch_cores(session: Session, call: Call) -> Watch:
     """`launch_core_engines`: they are about to be started, after the coordinator of data
-    parallel engines."""
+    parallel engines; `CoreEngineProcManager.__init__` where the server is elsewhere."""
     if parent_process() is None:
         _mark_engine(session)
     yield

@@ -18,6 +18,7 @@ from typing import Any
 
 from packaging.version import InvalidVersion, Version
 
+from warmup_insights.model.failure_text import kind_of_message, raised_text
 from warmup_insights.secrets import MASK, VALUE_LIMIT, mask, mask_text
 from warmup_insights.vllm_plugin.settings import RUN
 
@@ -70,6 +71,8 @@ _WHOLE = (
     ("model_config", "pooler_config"), ("model_config", "quantization_config"),
 )  # fmt: skip
 """What the engine's own log prints as a whole (`VllmConfig.__str__`)."""
+MAX_WRAPPED = 20
+"""So many errors are looked through that are wrapped in one another."""
 _PRINTING_ERRORS = (AttributeError, TypeError, ValueError, RuntimeError, KeyError)
 _RENAMED = {
     "cache_dtype": "kv_cache_dtype",
@@ -222,11 +225,36 @@ def _whole_sections(config: Any) -> dict[str, str]:
     return texts
 
 
-def name_of(error: BaseException) -> str:
-    """The class of an error, as a traceback names it."""
+def text_of(error: BaseException) -> str:
+    """Class and message of an error, as a traceback states them."""
     kind = type(error)
     is_bare = kind.__module__ in ("builtins", "__main__")
-    return kind.__qualname__ if is_bare else f"{kind.__module__}.{kind.__qualname__}"
+    name = kind.__qualname__ if is_bare else f"{kind.__module__}.{kind.__qualname__}"
+    return raised_text(name, str(error))
+
+
+def raised_first(error: Exception) -> Exception:
+    """The error that others were raised from, as a traceback prints it first.
+
+    One about memory counts wherever it is below; else what was only being handled
+    meanwhile is no cause: a fallback may have failed in another way.
+    """
+    below = [error]
+    while len(below) < MAX_WRAPPED:
+        last = below[-1]
+        context = None if last.__suppress_context__ else last.__context__
+        inner = last.__cause__ or context
+        if not isinstance(inner, Exception):
+            break
+        below.append(inner)
+    for each in reversed(below):
+        if kind_of_message(text_of(each)) != "error":
+            return each
+    for each in below[1:]:
+        if error.__cause__ is not each:
+            break
+        error = each
+    return error
 
 
 def model_of(config: Any) -> str | None:

@@ -27,7 +27,7 @@ from warmup_insights.model.events import (
     RunFinished,
     RunStarted,
 )
-from warmup_insights.model.failure_text import figures_of, kind_of_message, raised_text
+from warmup_insights.model.failure_text import figures_of, kind_of_message
 from warmup_insights.model.run import RunRecord, new_run_id
 from warmup_insights.recorder import Recorder
 from warmup_insights.secrets import mask_text
@@ -221,17 +221,20 @@ class Session:
         bucket: Bucket | None = None,
         is_killed: bool = False,
     ) -> None:
-        """Record the error a call ended with, once however many hooks it passes.
+        """Record the error a call ended with, once however many hooks it passes and
+        errors it is wrapped in.
 
         `is_killed` when it came of a process that was killed.
         """
-        error = outcome.error
-        if not isinstance(error, Exception) or self._failed == id(error):
+        if not isinstance(outcome.error, Exception):
+            return
+        error = facts.raised_first(outcome.error)
+        if self._failed == id(error):
             return
         self._failed = id(error)
         self._has_failed = True
         free, _ = device.free_and_total()
-        text = raised_text(facts.name_of(error), str(error))[:MESSAGE_LIMIT]
+        text = facts.text_of(error)[:MESSAGE_LIMIT]
         figures: dict[str, Any] = {"free_bytes": free, **figures_of(text)}
         self.emit(
             Failure,

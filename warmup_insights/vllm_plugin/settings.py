@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, MutableMapping
+from collections.abc import Mapping, MutableMapping
 from dataclasses import dataclass
 
 from warmup_insights.model.run import host, new_run_id
@@ -30,9 +30,8 @@ VARIABLES = {
 }
 """Name to what it does; the documentation lists the same."""
 
-RAY_PREFIXES = "VLLM_RAY_EXTRA_ENV_VAR_PREFIXES_TO_COPY"
-"""vLLM's variable for what its Ray workers get (`vllm/ray/ray_env.py`), since 2026-02."""
-_PREFIX = "WARMUP_INSIGHTS_"
+PREFIX = "WARMUP_INSIGHTS_"
+"""With which the name of each of them begins."""
 
 _TRUE = frozenset({"1", "true", "yes", "on"})
 
@@ -78,13 +77,3 @@ def _is_true(environ: Mapping[str, str], name: str) -> bool:
 def drainer_of(run_id: str) -> str:
     """What the variable DRAINER holds where a process of this machine drains a run."""
     return f"{run_id} on {host()}"
-
-
-def hand_to_ray(environ: MutableMapping[str, str], known: Iterable[str]) -> None:
-    """Have vLLM copy our variables to its Ray workers; nothing where it is too old for it.
-
-    `known` are the variables that vLLM reads: it warns of others with its prefix.
-    """
-    prefixes = [p for p in environ.get(RAY_PREFIXES, "").split(",") if p.strip()]
-    if RAY_PREFIXES in known and _PREFIX not in prefixes:
-        environ[RAY_PREFIXES] = ",".join([*prefixes, _PREFIX])

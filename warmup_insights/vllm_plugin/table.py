@@ -147,6 +147,11 @@ UPSTREAM = (
         ("wake_up", "sleep mode", engine_core.wake_up, "0.10.0", None),
     ),
     *_rows(
+        "vllm", "vllm.ray.ray_env", None,
+        ("get_env_vars_to_copy", "variables of Ray workers", engine_core.copy_to_ray,
+         "0.17.1", None),
+    ),
+    *_rows(
         "vllm", "vllm.v1.engine.llm_engine", "LLMEngine",
         ("__init__", "start and ready", engine_core.offline_engine),
     ),
@@ -188,6 +193,10 @@ UPSTREAM = (
          "0.10.0", None),
         ("wait_for_engine_startup", "start of engine cores", engine_core.start_cores,
          "0.10.0", None),
+    ),
+    *_rows(
+        "vllm", "vllm.v1.engine.utils", "CoreEngineProcManager",
+        ("__init__", "launch of engine cores", engine_core.launch_cores, "0.10.0", None),
     ),
     *_rows(
         "vllm", "vllm.v1.core.kv_cache_utils", None,

@@ -196,6 +196,8 @@ class Timeline:
             self._worked_at = max(self._worked_at, time)
         if self._is_given_up and kind in _BEHIND_THE_END:
             return  # what lies before it is the end of processes
+        if kind is RunFinished and self._init_rank is not None:
+            return  # what an engine did for a server elsewhere is no part of its start
         self._is_given_up |= kind in (Failure, ShutdownRequested)
         if self._reaches(time) and kind not in _SERVING:
             self._startup(event, time)
