@@ -207,7 +207,7 @@ class RunTracker:
         if isinstance(event, _OF_SERVING):
             # They mean nothing to what comes after them.
             return [*self._flush(state, origin), *end_step(state, origin), event]
-        if self._says_nothing(state, event):
+        if self._is_void(state, event):
             return []
         if isinstance(event, GraphsCaptured) and not state.is_divided:
             before = self._captured(state)
@@ -233,7 +233,7 @@ class RunTracker:
         events.append(event)
         return events
 
-    def _says_nothing(self, state: RankState, event: Event) -> bool:
+    def _is_void(self, state: RankState, event: Event) -> bool:
         """Whether an event is none here: a CPU's warm-up has no profiling run, and a number
         of KV blocks that the engine itself found is no setting."""
         match event:
