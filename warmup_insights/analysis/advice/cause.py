@@ -10,22 +10,10 @@ import re
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
 
-from warmup_insights.analysis.advice import (
-    known_devices,
-    known_files,
-    known_ranks,
-    known_settings,
-)
 from warmup_insights.analysis.advice.facts import RunFacts
 from warmup_insights.analysis.advice.finding import Finding, Rule
-from warmup_insights.analysis.advice.known_texts import KnownError
-from warmup_insights.analysis.advice.stated import (
-    Statement,
-    missing_remedy,
-    present,
-    refused_value,
-    statement,
-)
+from warmup_insights.analysis.advice.known_texts import Statement
+from warmup_insights.analysis.advice.remedies import known_error, statement_of
 from warmup_insights.model.events import Bucket
 from warmup_insights.model.summary import FailureFigures, RunSummary
 from warmup_insights.units import GIB
@@ -55,41 +43,6 @@ _IN_PIECES = "That was not possible. There are "
 _MISMATCH = re.compile(
     r"(?:^|[\s.])(?:KeyError|AttributeError|TypeError|ImportError|NameError):"
 )
-
-KNOWN: tuple[KnownError, ...] = (
-    *known_settings.ROWS, *known_devices.ROWS, *known_files.ROWS, *known_ranks.ROWS,
-)  # fmt: skip
-"""Errors whose text names their cause: texts of vLLM, torch, CUDA, NCCL, Ray, the Hugging
-Face libraries, Triton and the Gaudi bridge. The first row that matches counts, so a narrow
-text stands before a wide one."""
-
-
-def known_error(
-    message: str, table: Iterable[KnownError] = KNOWN
-) -> tuple[KnownError, re.Match[str]] | None:
-    """The first row that an error's text matches."""
-    matches = ((known, known.match(message)) for known in table)
-    return next(((known, match) for known, match in matches if match), None)
-
-
-def statement_of(facts: RunFacts, found: Failed) -> Statement | None:
-    """What the text of an error explains of itself, where a table or the text does."""
-    message, config = found.message, facts.summary.config
-    row = known_error(message)
-    if row is not None:
-        ways = row[0].filled(row[1])
-        more = missing_remedy(message, ways, config)
-        return Statement(row[0].rule, row[0].title, (*ways, *more))
-    stage = "" if found.is_serving else stage_of(facts, found)
-    stated = statement(message, stage, config)
-    if stated is not None:
-        return stated
-    last = known_error(message, known_settings.LAST)
-    if last is not None:
-        first, *others = last[0].filled(last[1])
-        first = replace(first, suggestion=first.suggestion + present(message, config))
-        return Statement(last[0].rule, last[0].title, (first, *others))
-    return refused_value(message, stage, config)
 
 
 @dataclass(frozen=True)
@@ -169,7 +122,8 @@ def _explanation(facts: RunFacts, found: Failed) -> tuple[str, Statement | None]
     name = _rule_before_texts(facts, found)
     if name is not None:
         return name, None
-    stated = statement_of(facts, found)
+    stage = "" if found.is_serving else stage_of(facts, found)
+    stated = statement_of(found.message, stage, facts.summary.config)
     if stated is not None:
         return stated.rule, stated
     is_program = _MISMATCH.search(found.message) is not None

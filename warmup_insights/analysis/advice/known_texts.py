@@ -34,6 +34,17 @@ WHEELS = (
     "https://wheels.vllm.ai/RELEASE/{cuda}`, as far as the release has such a build"
 )
 """vLLM `docs/getting_started/installation/gpu.cuda.inc.md`."""
+
+
+@dataclass(frozen=True)
+class Statement:
+    """What a text means: the rule that it belongs to, a title, the ways out."""
+
+    rule: str
+    title: str
+    ways: tuple[Way, ...]
+
+
 WaysOut = tuple[Way, ...] | Callable[[re.Match[str]], Iterable[Way]]
 
 
