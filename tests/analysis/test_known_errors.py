@@ -29,7 +29,7 @@ TEXTS = [
     ("ValueError: max_num_batched_tokens (2048) is smaller than max_model_len (8192).",
      "setting_refused", "--max-num-batched-tokens 8192", {"max_num_batched_tokens": 8192}),
     ("ValueError: max_num_batched_tokens (64) must be greater than or equal to max_num_seqs "
-     "(256).", "setting_refused", "--max-num-seqs 64", {"max_num_seqs": 64}),
+     "(256).", "setting_refused", "--max-num-batched-tokens 256", {"max_num_batched_tokens": 256}),
     ("ValueError: Chunked MM input disabled but max_tokens_per_mm_item (4225) is larger than "
      "max_num_batched_tokens (4096).", "setting_refused", "--max-num-batched-tokens 4225",
      {"max_num_batched_tokens": 4225}),
@@ -604,7 +604,7 @@ TEXTS = [
     ("ValueError: Hybrid KV cache manager is disabled but failed to convert the KV cache specs to "
      "one unified type.", "setting_refused", "--no-disable-hybrid-kv-cache-manager", {}),
     ("ValueError: Block size must be a multiple of 16.", "setting_refused", "--block-size 16",
-     {"block_size": "16"}),
+     {"block_size": 16}),
     ("ValueError: Invalid value '' for VLLM_SOME_BACKEND. Valid options: ['a', 'b'].",
      "setting_refused", "VLLM_SOME_BACKEND unset", {}),
     ("ValueError: Model Runner V2 supports pooling tasks ['a'], but this model selects 'b'.",

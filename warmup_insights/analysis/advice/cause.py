@@ -8,14 +8,14 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass, replace
+
+from msgspec.structs import asdict, replace
 
 from warmup_insights.analysis.advice.facts import RunFacts
 from warmup_insights.analysis.advice.finding import Finding, Rule
 from warmup_insights.analysis.advice.known_texts import Statement
 from warmup_insights.analysis.advice.remedies import known_error, statement_of
-from warmup_insights.model.events import Bucket
-from warmup_insights.model.summary import FailureFigures, RunSummary
+from warmup_insights.model.summary import FailureFacts, RunSummary
 from warmup_insights.units import GIB
 
 FULL_SHARE = 0.85
@@ -45,21 +45,10 @@ _MISMATCH = re.compile(
 )
 
 
-@dataclass(frozen=True)
-class Failed:
+class Failed(FailureFacts):
     """A failure of the start-up, or of serving after it."""
 
-    kind: str
-    message: str
-    line: int | None
-    free: int | None
-    needed: int | None
-    stated: FailureFigures
-    phase: str | None = None
-    bucket: Bucket | None = None
     is_serving: bool = False
-    module: str | None = None
-    """The innermost file of the engine or a package in the traceback."""
     statement: Statement | None = None
     """What its text explains of itself, where that decides its rule."""
 
@@ -71,20 +60,12 @@ class Failed:
 
 def failed(summary: RunSummary) -> Failed | None:
     """What failed; None for an ordered end, and while nothing failed."""
-    failure = summary.failure
-    if failure is not None:
-        return Failed(
-            failure.kind, failure.message, failure.line, failure.free_bytes,
-            failure.needed_bytes, failure.stated, failure.phase, failure.bucket,
-            module=failure.module,
-        )  # fmt: skip
+    if summary.failure is not None:
+        return Failed(**asdict(summary.failure))
     end = summary.serving.end if summary.serving else None
     if end is None or end.kind == "shutdown":
         return None
-    return Failed(
-        end.kind, end.message, end.line, end.free_bytes, end.needed_bytes, end.stated,
-        is_serving=True,
-    )  # fmt: skip
+    return Failed(**asdict(end), is_serving=True)
 
 
 OfFailure = Callable[[RunFacts, Failed], Iterable[Finding]]
@@ -143,15 +124,21 @@ def _rule_before_texts(facts: RunFacts, found: Failed) -> str | None:
     if found.is_serving:
         return "wake_up_failed" if _was_waking(facts) else "out_of_memory_serving"
     stated = found.stated
-    if stated.wanted_utilization and stated.total_bytes and found.free is not None:
+    if (
+        stated.wanted_utilization
+        and stated.total_bytes
+        and found.free_bytes is not None
+    ):
         return "memory_taken"
     if found.kind == "no_kv_cache":
         fits = stated.estimated_model_len
-        is_known = (found.needed is not None and bool(found.free)) or bool(fits)
+        is_known = (found.needed_bytes is not None and bool(found.free_bytes)) or bool(
+            fits
+        )
         return "kv_cache_too_small" if is_known else "no_room_for_cache"
-    if found.free and found.needed is not None:
+    if found.free_bytes and found.needed_bytes is not None:
         part = 1.0 if _IN_PIECES in found.message else 0.5
-        if found.needed < part * found.free and not _is_used_by_its_bucket(
+        if found.needed_bytes < part * found.free_bytes and not _is_used_by_its_bucket(
             facts, found
         ):
             return "allocation_refused"
@@ -162,14 +149,14 @@ def _is_used_by_its_bucket(facts: RunFacts, found: Failed) -> bool:
     """Whether the run of the bucket that failed may have taken what was free before it: no
     more than half of the device."""
     total = facts.figure("total_bytes")
-    is_most = total is not None and (found.free or 0) > total / 2
+    is_most = total is not None and (found.free_bytes or 0) > total / 2
     return is_free_before(facts, found) and not is_most
 
 
 def is_free_before(facts: RunFacts, found: Failed) -> bool:
     """Whether what is known as free was free before the bucket that failed."""
     progress = facts.summary.progress
-    return progress.is_in_step and progress.free_bytes == found.free
+    return progress.is_in_step and progress.free_bytes == found.free_bytes
 
 
 def poisoned_by(summary: RunSummary) -> bool:
@@ -243,11 +230,11 @@ def held_by_others(found: Failed) -> float | None:
     process takes memory besides.
     """
     stated, held = found.stated, found.stated.process_bytes
-    if stated.total_bytes is None or found.free is None:
+    if stated.total_bytes is None or found.free_bytes is None:
         return None
     if held is None and stated.reserved_bytes is not None:
         held = round(stated.reserved_bytes + RUNTIME_SHARE * stated.total_bytes)
-    return None if held is None else stated.total_bytes - held - found.free
+    return None if held is None else stated.total_bytes - held - found.free_bytes
 
 
 def device_bytes(facts: RunFacts, found: Failed | None) -> float | None:

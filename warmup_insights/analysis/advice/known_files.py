@@ -515,7 +515,7 @@ ROWS: tuple[KnownError, ...] = (
               "/usr/local/cuda/bin/ptxas", "the CUDA toolkit in the image"),
           Way("torch and Triton of a release that was made for this device", "another image"))),
         (r"(?:failed|error|not permitted|invalidated).{0,80}during (?:stream |graph )?capture|"
-         r"cudaErrorStreamCapture|stream is capturing",
+         r"cudaErrorStreamCapture|stream is capturing|during (?:cuda)?graph capture",
          "A graph was not captured",
          (Way("--compilation-config '{{\"cudagraph_mode\": \"PIECEWISE\"}}', or a newer vLLM",
               "attention runs without a graph; the error that came first may be above the line"),
@@ -545,10 +545,6 @@ ROWS: tuple[KnownError, ...] = (
               "another kernel, which may be slower"),
           Way("torch and Triton of a release that was made for this device, without a ptxas of "
               "another one", "another image"))),
-        (r"stream is capturing|cudaErrorStreamCapture|during (?:cuda)?graph capture",
-         "A call is not allowed while a graph is captured",
-         (EAGER, Way("--compilation-config with \"cudagraph_mode\": \"PIECEWISE\"",
-                      "attention runs outside of graphs"))),
     ),
     *rows(
         "packages_mismatch",

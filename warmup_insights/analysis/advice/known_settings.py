@@ -10,6 +10,7 @@ from warmup_insights.analysis.advice.finding import Way, count_of
 from warmup_insights.analysis.advice.known_texts import KnownError, rows
 from warmup_insights.analysis.plan.planning import MAX_UTILIZATION
 
+_FULLER = "each device holds more of the weights and of the KV cache"
 ON_HOST = 0.9
 """Of the memory that is free on a host: what a KV cache there may take."""
 
@@ -93,39 +94,6 @@ def _shorter_model(match: re.Match[str]) -> Iterable[Way]:
     )
 
 
-def _larger_step(match: re.Match[str]) -> Iterable[Way]:
-    """A step as long as the longest prompt, or prompts as short as the step."""
-    tokens, length = int(match[1]), int(match[2])
-    yield Way.that_sets(
-        "more memory for activations; or leave chunked prefill on, which needs no such step",
-        max_num_batched_tokens=length,
-    )
-    yield Way.that_sets(
-        f"requests of more than {tokens:,} tokens are refused", max_model_len=tokens
-    )
-
-
-def _fewer_requests(match: re.Match[str]) -> Iterable[Way]:
-    """As many requests as a step takes tokens, or the reverse."""
-    tokens, requests = int(match[1]), int(match[2])
-    price = f"at most {count_of(tokens, 'request')} at once"
-    yield Way.that_sets(price, max_num_seqs=tokens)
-    yield Way.that_sets("more memory for activations", max_num_batched_tokens=requests)
-
-
-def _whole_item(match: re.Match[str]) -> Iterable[Way]:
-    """A step that takes one image or video whole."""
-    yield Way.that_sets(
-        "more memory for activations, and larger shapes to compile",
-        max_num_batched_tokens=int(match[1]),
-    )
-    yield Way(
-        "smaller images or videos (--mm-processor-kwargs), or fewer kinds of input "
-        "(--limit-mm-per-prompt)",
-        "detail; requests with such input are refused",
-    )
-
-
 def _within_bounds(match: re.Match[str]) -> Iterable[Way]:
     """The value of each of two settings with which it keeps the bound of the other."""
     first, value, relation, second, bound = match.groups()
@@ -170,50 +138,15 @@ def _larger_rank(match: re.Match[str]) -> Iterable[Way]:
         )
 
 
-def _visible_ranks(match: re.Match[str]) -> Iterable[Way]:
-    """As many ranks as devices are visible, or the devices for the ranks."""
-    requested, there = int(match[1]), int(match[2])
-    if there:
-        yield Way.that_sets(
-            "each device holds more of the weights and of the KV cache",
-            tensor_parallel_size=there,
-        )
-    yield Way(
-        f"{requested} devices for the container or process (--gpus, CUDA_VISIBLE_DEVICES, the "
-        "resource limit of the pod)",
-        f"it has {there} now",
-    )
-    yield Way(
-        "--distributed-executor-backend ray, with the devices of several nodes",
-        "a Ray cluster; every node needs the same image and the weights",
-    )
-
-
 def _fewer_chips(match: re.Match[str]) -> Iterable[Way]:
     """As many ranks as JAX has devices; one may be the processor, where it found no TPU."""
     there = int(match[1] or match[2])
     if there > 1:
-        yield Way.that_sets(
-            "each device holds more of the weights and of the KV cache",
-            tensor_parallel_size=there,
-        )
+        yield Way.that_sets(_FULLER, tensor_parallel_size=there)
     yield Way(
         "`python -c 'import jax; print(jax.devices())'`: CpuDevice means that no TPU was found; "
         "TPU_VISIBLE_CHIPS and the devices of the container or session otherwise",
         "none",
-    )
-
-
-def _whole_block(match: re.Match[str]) -> Iterable[Way]:
-    """A step as long as a block (vLLM `config/vllm.py`, `mamba_cache_mode` align)."""
-    yield Way.that_sets(
-        "more memory for activations",
-        " or more",
-        max_num_batched_tokens=int(match[1]),
-    )
-    yield Way(
-        "--no-enable-prefix-caching, which needs these blocks",
-        "prompts that begin alike are computed anew",
     )
 
 
@@ -241,16 +174,6 @@ def _dividing_context(match: re.Match[str]) -> Iterable[Way]:
         )
 
 
-def _at_most_experts(match: re.Match[str]) -> Iterable[Way]:
-    """As many ranks as there are experts."""
-    experts = int(match[1])
-    if experts:
-        yield Way.that_sets(
-            "each device holds more of the weights and of the KV cache",
-            tensor_parallel_size=experts,
-        )
-
-
 def _dividing_experts(match: re.Match[str]) -> Iterable[Way]:
     """Experts beside those of the model, or ranks that divide them (vLLM `distributed/eplb/`,
     `model_executor/layers/fused_moe/layer.py`)."""
@@ -268,6 +191,34 @@ def _dividing_experts(match: re.Match[str]) -> Iterable[Way]:
             f"{fitting[-1]} ranks, which divide {experts}: they are those of "
             "--tensor-parallel-size times --data-parallel-size",
             "each device holds more experts",
+        )
+
+
+def _multiples(value: int, part: int) -> list[int]:
+    """The whole multiples of a part below and above a value, without zero."""
+    found = (value // part * part, -(-value // part) * part) if part else ()
+    return [each for each in found if each]
+
+
+def _whole_chunks(match: re.Match[str]) -> Iterable[Way]:
+    """Steps of whole Mamba chunks, below and above the value given."""
+    tokens = int(match[1])
+    for value in _multiples(tokens, int(match[2])):
+        yield Way.that_sets(
+            "prompts run in slightly more pieces"
+            if value <= tokens
+            else "more memory for activations",
+            max_num_batched_tokens=value,
+        )
+
+
+def _whole_drafts(match: re.Match[str]) -> Iterable[Way]:
+    """Drafts of whole passes of the draft layers, below and above the value given."""
+    for value in _multiples(int(match[1]), int(match[2])):
+        yield Way(
+            f"num_speculative_tokens {value} in --speculative-config",
+            f"{value:,} tokens are drafted in a step",
+            {"num_speculative_tokens": value},
         )
 
 
@@ -322,45 +273,6 @@ def _later_name(match: re.Match[str]) -> Iterable[Way]:
         f"`vllm serve --help=all` of this version for what {match[1]} is called, or remove it; "
         "an argument of a later release needs that release",
         "none",
-    )
-
-
-def _whole_chunks(match: re.Match[str]) -> Iterable[Way]:
-    """Steps of whole Mamba chunks, below and above the value given."""
-    tokens, chunk = int(match[1]), int(match[2])
-    if not chunk:
-        return
-    for value, price in (
-        (tokens // chunk * chunk, "prompts run in slightly more pieces"),
-        (-(-tokens // chunk) * chunk, "more memory for activations"),
-    ):
-        if value:
-            yield Way.that_sets(price, max_num_batched_tokens=value)
-
-
-def _whole_drafts(match: re.Match[str]) -> Iterable[Way]:
-    """Drafts of whole passes of the draft layers, below and above the value given."""
-    tokens, part = int(match[1]), int(match[2])
-    if not part:
-        return
-    for value in (tokens // part * part, -(-tokens // part) * part):
-        if value:
-            yield Way(
-                f"num_speculative_tokens {value} in --speculative-config",
-                f"{value:,} tokens are drafted in a step",
-                {"num_speculative_tokens": value},
-            )
-
-
-def _room_for_drafts(match: re.Match[str]) -> Iterable[Way]:
-    """Steps that hold what drafts take beside the tokens they check."""
-    yield Way(
-        f"--max-num-batched-tokens of more than {int(match[2])}",
-        "more memory for activations",
-    )
-    yield Way(
-        "fewer requests or drafted tokens: a smaller --max-num-seqs or num_speculative_tokens",
-        "fewer requests at once, or slower decoding",
     )
 
 
@@ -426,9 +338,15 @@ ROWS: tuple[KnownError, ...] = (
          r"NUMA nodes are \[([\d, ]{0,200})\]",
          "There are fewer nodes of memory than workers on the CPU",
          _ranks_on_nodes),
-        (r"set tensor_parallel_size \((\d{1,6})\) to less than max local gpu count \((\d{1,6})\)",
+        (r"(?:[Ww]orld[ _]size|set tensor_parallel_size) \((\d{1,6})\) (?:is larger than the number of "
+         r"available GPUs|must be less than or equal to the number of visible devices|to less than "
+         r"max local gpu count) \((\d{1,6})\)",
          "There are fewer devices than ranks",
-         _visible_ranks),
+         (Way.that_sets(_FULLER, tensor_parallel_size="{2}"),
+          Way("{1} devices for the container or process (--gpus, CUDA_VISIBLE_DEVICES, the "
+              "resource limit of the pod)", "it has {2} now"),
+          Way("--distributed-executor-backend ray, with the devices of several nodes",
+              "a Ray cluster; every node needs the same image and the weights"))),
         (r"Number of devices (\d{1,6}) must be >= the product of mesh_shape|"
          r"Insufficient devices for 2D mesh: found (\d{1,6}),",
          "There are fewer devices than ranks",
@@ -461,7 +379,9 @@ ROWS: tuple[KnownError, ...] = (
           Way("a newer vLLM", "another image"))),
         (r"block_size \((\d{1,9})\) must be <= max_num_batched_tokens",
          "A step takes fewer tokens than a block of the Mamba layers' cache",
-         _whole_block),
+         (Way.that_sets("more memory for activations", " or more", max_num_batched_tokens="{1}"),
+          Way("--no-enable-prefix-caching, which needs these blocks",
+              "prompts that begin alike are computed anew"))),
         (r"exceeds available Mamba cache blocks \((\d{1,9})\)",
          "Fewer states of the Mamba layers fit than requests may run",
          _as_many_states),
@@ -478,7 +398,7 @@ ROWS: tuple[KnownError, ...] = (
          _dividing_context),
         (r"Tensor parallel size \d{1,6} is greater than the number of experts (\d{1,6})",
          "There are fewer experts than ranks",
-         _at_most_experts),
+         (Way.that_sets(_FULLER, tensor_parallel_size="{1}"),)),
         (r"max_num_batched_tokens \((\d{1,9})\) must be divisible by mamba_chunk_size "
          r"\((\d{1,6})\)",
          "A step does not take whole chunks of a Mamba layer",
@@ -488,7 +408,9 @@ ROWS: tuple[KnownError, ...] = (
          _whole_drafts),
         (r"max_num_batched_tokens=(\d{1,9}) and scheduled_token_delta=(\d{1,9})",
          "A step takes fewer tokens than drafts are set aside for",
-         _room_for_drafts),
+         (Way("--max-num-batched-tokens of more than {2}", "more memory for activations"),
+          Way("fewer requests or drafted tokens: a smaller --max-num-seqs or num_speculative_tokens",
+              "fewer requests at once, or slower decoding"))),
         (r"Microbatching currently only supports the (\w{1,60}) and (\w{1,60}) all2all backend",
          "Two batches at once (--enable-dbo) run on other kernels between the experts only",
          (Way("--all2all-backend {1}, or {2}, with the DeepEP kernels in the image",
@@ -594,13 +516,6 @@ ROWS: tuple[KnownError, ...] = (
         (r"greater than the derived max_model_len \(\w{1,60}=([\d.]{1,16})",
          "--max-model-len is beyond what the model was made for",
          _shorter_model),
-        (r"max_num_batched_tokens \((\d{1,9})\) is smaller than max_model_len \((\d{1,9})\)",
-         "A step takes fewer tokens than the longest prompt",
-         _larger_step),
-        (r"max_num_batched_tokens \((\d{1,9})\) must be greater than or equal to max_num_seqs "
-         r"\((\d{1,9})\)",
-         "A step takes fewer tokens than requests may run",
-         _fewer_requests),
         (rf"\b({_BOUNDED})\s?[=(]\s?(\d{{1,9}})\)? (must be <=|must be >=|(?:must|should) be "
          r"(?:less|greater) than or equal to|cannot be (?:greater|larger|less|smaller) than|is (?:larger|"
          rf"greater|smaller|less) than)(?: the)? ({_BOUNDED})\s?[=(]\s?(\d{{1,9}})",
@@ -608,7 +523,10 @@ ROWS: tuple[KnownError, ...] = (
          _within_bounds),
         (r"max_tokens_per_mm_item \((\d{1,9})\) is larger than max_num_batched_tokens",
          "A step takes fewer tokens than one image or video",
-         _whole_item),
+         (Way.that_sets("more memory for activations, and larger shapes to compile",
+                        max_num_batched_tokens="{1}"),
+          Way("smaller images or videos (--mm-processor-kwargs), or fewer kinds of input "
+              "(--limit-mm-per-prompt)", "detail; requests with such input are refused"))),
         (r"total_hbm_used_gb=([\d.]{1,12})\s?Gi?B exceeds total_hbm_limit_cap_gb=([\d.]{1,12})"
          r"\s?Gi?B.{0,200}?gpu-memory-utilization from ([\d.]{1,8}\d)",
          "The weights take more than the utilisation allows",
@@ -616,13 +534,6 @@ ROWS: tuple[KnownError, ...] = (
         (r"LoRA rank (\d{1,6}) is greater than max_lora_rank",
          "An adapter has a higher rank than was allowed",
          _larger_rank),
-        (r"World size \((\d{1,6})\) is larger than the number of available GPUs \((\d{1,6})\)",
-         "There are fewer devices than ranks",
-         _visible_ranks),
-        (r"local_world_size \((\d{1,6})\) must be less than or equal to the number of visible "
-         r"devices \((\d{1,6})\)",
-         "There are fewer devices than ranks",
-         _visible_ranks),
         (r"\b(\w{1,60})\s?[=(]\s?(\d{1,9})\)? must be divisible by (\w{1,60})\s?[=(]\s?\d",
          "One size does not divide by another",
          (Way("{3} with a value that divides {2}, or a multiple of {3} as {1}; ep_size and "
@@ -631,8 +542,6 @@ ROWS: tuple[KnownError, ...] = (
         (r"AssertionError: (\d{1,9}) is not divisible by (\d{1,6})",
          "A size of the model does not divide among the ranks",
          _fewer_ranks),
-        (r"unrecognized arguments?: (--[a-z-]{1,60})",
-         "This version does not know an argument", _later_name),
         (r"error: the following arguments are required: (.{1,100})",
          "The command lacks an argument",
          (Way("{1} on the command line; the model of `vllm serve` is its first word: "
@@ -642,10 +551,8 @@ ROWS: tuple[KnownError, ...] = (
          (Way("--model {1}, without the word `serve`: it is of the command `vllm` alone, and an image "
               "whose entry point is the server has it already", "none"),
           Way("`vllm serve {1}`", "none"))),
-        (r"unrecognized arguments?: (\S{1,80})",
-         "This version does not know an argument",
-         (Way("`vllm serve --help=all` of this version for what {1} is called, or remove it",
-              "none"),)),
+        (r"unrecognized arguments?: (--[a-z-]{1,60}|\S{1,80})",
+         "This version does not know an argument", _later_name),
         (r"JAX compilation occurred but was forbidden",
          "A shape came that no warm-up had compiled, and compilation was forbidden",
          (Way("VLLM_XLA_CHECK_RECOMPILATION=0, the default: the shape is compiled when it comes",

@@ -66,19 +66,27 @@ class KnownError:
         return re.search(self.pattern, message[:MAX_TEXT])
 
     def filled(self, match: re.Match[str]) -> list[Way]:
-        """The ways out, with what the error states."""
+        """The ways out, with what the error states; none that sets what it states as 0."""
         if callable(self.ways):
             return list(self.ways(match)) or [AS_STATED]
         own = (match[0], *match.groups(""))
-        return [
-            Way(
-                way.suggestion.format(*own),
-                way.price,
-                {n: v.format(*own) if isinstance(v, str) else v
-                 for n, v in way.changes.items()},
-            )
-            for way in self.ways
-        ]  # fmt: skip
+        filled = [_filled(way, own) for way in self.ways]
+        return [way for way in filled if 0 not in way.changes.values()] or [AS_STATED]
+
+
+def _filled(way: Way, own: tuple[str, ...]) -> Way:
+    """The way with groups of a text in it; of a setting, digits are a number."""
+    texts = {
+        name: value.format(*own)
+        for name, value in way.changes.items()
+        if isinstance(value, str) and "{" in value
+    }
+    numbers = {name: int(text) for name, text in texts.items() if text.isdecimal()}
+    return Way(
+        way.suggestion.format(*own),
+        way.price.format(*own),
+        {**way.changes, **texts, **numbers},
+    )
 
 
 def rows(rule: str, *rows: tuple[str, str, WaysOut]) -> tuple[KnownError, ...]:

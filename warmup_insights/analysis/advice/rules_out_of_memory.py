@@ -92,12 +92,12 @@ def kv_cache_too_small(facts: RunFacts, found: Failed) -> Iterator[Finding]:
     length = found.stated.max_model_len or facts.summary.setting("max_model_len")
     wanted = "" if length is None else f" of {length:,.0f} tokens"
     fits = found.stated.estimated_model_len
-    if found.needed is None or not found.free:
+    if found.needed_bytes is None or not found.free_bytes:
         title = f"The KV cache holds {fits:,} tokens, less than one request{wanted}"
     else:
         title = (
-            f"One request{wanted} needs {format_bytes(found.needed)} of KV cache, and "
-            f"there are {format_bytes(found.free)}"
+            f"One request{wanted} needs {format_bytes(found.needed_bytes)} of KV cache, and "
+            f"there are {format_bytes(found.free_bytes)}"
         )
     numbers = numbers_of(found, max_model_len=length, estimated_model_len=fits)
     shorter = list(_shorter(facts, found, length))
@@ -121,10 +121,13 @@ def kv_cache_too_small(facts: RunFacts, found: Failed) -> Iterator[Finding]:
 def _larger_on_host(facts: RunFacts, found: Failed) -> Iterator[Way]:
     """On a CPU the cache has a size that was set, or what is left of a share of the memory
     (vLLM `v1/worker/cpu_worker.py determine_available_memory`)."""
-    if facts.summary.memory_or_none.usable_bytes is not None or found.needed is None:
+    if (
+        facts.summary.memory_or_none.usable_bytes is not None
+        or found.needed_bytes is None
+    ):
         yield from _larger_share(facts, found)
         return
-    space = math.ceil(found.needed / GIB)
+    space = math.ceil(found.needed_bytes / GIB)
     yield Way.that_sets(
         "memory of the host, on the node that the worker is bound to",
         " (GiB; or --kv-cache-memory-bytes)",
@@ -144,8 +147,8 @@ def _item_tokens(facts: RunFacts) -> int:
 
 def _shorter(facts: RunFacts, found: Failed, length: float | None) -> Iterator[Way]:
     fits = found.stated.estimated_model_len
-    if fits is None and length and found.needed and found.free:
-        fits = int(length * found.free / found.needed)
+    if fits is None and length and found.needed_bytes and found.free_bytes:
+        fits = int(length * found.free_bytes / found.needed_bytes)
     if fits is None or fits < LENGTH_STEP:
         return
     value = math.floor(LENGTH_SHARE * fits / LENGTH_STEP) * LENGTH_STEP
@@ -164,7 +167,7 @@ def _smaller_cache_type(facts: RunFacts, found: Failed) -> Iterator[Way]:
     kind = str(facts.summary.config.get("kv_cache_dtype", "auto"))
     dtype = str(facts.summary.config.get("dtype", ""))
     is_wide = kind in _16_BIT or (kind == "auto" and dtype.endswith(_16_BIT))
-    if found.needed is None or not found.free or not is_wide:
+    if found.needed_bytes is None or not found.free_bytes or not is_wide:
         return
     price = (
         "accuracy; the attention of the model and of a draft model must allow it, and it "
@@ -173,8 +176,8 @@ def _smaller_cache_type(facts: RunFacts, found: Failed) -> Iterator[Way]:
     name = "fp8"
     if facts.summary.device.kind == "hpu":
         name, price = "fp8_inc", f"a calibration; {price}"
-    short = found.needed / 2 - found.free
-    enough = f": {format_bytes(found.needed / 2)} are enough"
+    short = found.needed_bytes / 2 - found.free_bytes
+    enough = f": {format_bytes(found.needed_bytes / 2)} are enough"
     if short <= 0:
         yield Way.that_sets(price, enough, kv_cache_dtype=name)
         return
@@ -198,9 +201,12 @@ def _smaller_reserve(facts: RunFacts, found: Failed) -> Iterator[Way]:
     captured, so a part stays."""
     reserve = facts.summary.memory_or_none.graph_reserved_fraction
     usable = facts.figure("usable_bytes")
-    if not usable or not reserve or found.needed is None or not found.free:
+    if not usable or not reserve or found.needed_bytes is None or not found.free_bytes:
         return
-    share = math.floor(100 * (reserve - (found.needed - found.free) / usable)) / 100
+    share = (
+        math.floor(100 * (reserve - (found.needed_bytes - found.free_bytes) / usable))
+        / 100
+    )
     if share >= LEAST_RESERVE:
         yield Way.that_sets(
             "less room for graphs; buckets that get none run slower",
@@ -209,7 +215,7 @@ def _smaller_reserve(facts: RunFacts, found: Failed) -> Iterator[Way]:
 
 
 def _larger_share(facts: RunFacts, found: Failed) -> Iterator[Way]:
-    if found.needed is None or found.free is None:
+    if found.needed_bytes is None or found.free_bytes is None:
         share = utilization(facts)
         if share is None or share < highest_share(facts, found):
             now = "" if share is None else f" (now {share:g})"
@@ -218,7 +224,7 @@ def _larger_share(facts: RunFacts, found: Failed) -> Iterator[Way]:
                 "less margin; how much is needed the message states in tokens only",
             )
         return
-    yield share_way(facts, found, found.needed - found.free)
+    yield share_way(facts, found, found.needed_bytes - found.free_bytes)
 
 
 @failure_rule(
@@ -232,11 +238,11 @@ def _larger_share(facts: RunFacts, found: Failed) -> Iterator[Way]:
 def memory_taken(facts: RunFacts, found: Failed) -> Iterator[Finding]:
     """Less is free than the utilisation needs, before anything was loaded."""
     total = found.stated.total_bytes
-    if not total or found.free is None:
+    if not total or found.free_bytes is None:
         return
-    others = total - found.free
+    others = total - found.free_bytes
     wanted = found.stated.wanted_utilization or 0.0
-    share = math.floor(100 * found.free / total) / 100 - 0.01
+    share = math.floor(100 * found.free_bytes / total) / 100 - 0.01
     numbers = numbers_of(
         found, total_bytes=total, others_bytes=others,
         gpu_memory_utilization=found.stated.wanted_utilization,
@@ -250,7 +256,7 @@ def memory_taken(facts: RunFacts, found: Failed) -> Iterator[Finding]:
     lower = [] if share < PLAUSIBLE_SHARE * wanted or share <= 0 else [
         Way(
             f"--gpu-memory-utilization {share:.2f}",
-            f"{format_bytes((found.needed or 0) - share * total)} less for weights and KV "
+            f"{format_bytes((found.needed_bytes or 0) - share * total)} less for weights and KV "
             "cache; both must still fit",
             {"gpu_memory_utilization": round(share, 2)},
         )
@@ -264,9 +270,9 @@ def memory_taken(facts: RunFacts, found: Failed) -> Iterator[Finding]:
         )
     ] if is_shared else []  # fmt: skip
     yield finding_of(
-        f"{format_bytes(found.free)} of {format_bytes(total)} were free at the start, and "
+        f"{format_bytes(found.free_bytes)} of {format_bytes(total)} were free at the start, and "
         f"a utilisation of {found.stated.wanted_utilization:g} asks for "
-        f"{format_bytes(found.needed)}{found.where}; {format_bytes(others)} were in use.",
+        f"{format_bytes(found.needed_bytes)}{found.where}; {format_bytes(others)} were in use.",
         numbers,
         [*lower, stop, *files]
         if share >= CLOSE_SHARE * wanted
@@ -383,12 +389,12 @@ def _share_above(
 )
 def allocation_refused(facts: RunFacts, found: Failed) -> Iterator[Finding]:
     """An allocation failed while far more was free."""
-    if found.needed is None or found.free is None:
+    if found.needed_bytes is None or found.free_bytes is None:
         return
     share = utilization(facts)
     at = "" if share is None else f" at utilisation {share:g}"
     yield finding_of(
-        f"{format_bytes(found.needed)} could not be had while {format_bytes(found.free)} "
+        f"{format_bytes(found.needed_bytes)} could not be had while {format_bytes(found.free_bytes)} "
         f"were reported free{at}{found.where}: this is no lack of room.",
         numbers_of(found, gpu_memory_utilization=share),
         [
@@ -399,7 +405,7 @@ def allocation_refused(facts: RunFacts, found: Failed) -> Iterator[Finding]:
             ),
             Way(
                 "a lower --gpu-memory-utilization, or fewer buckets",
-                f"does not help: {format_bytes(found.free - found.needed)} more than "
+                f"does not help: {format_bytes(found.free_bytes - found.needed_bytes)} more than "
                 "needed were free",
             ),
         ],
@@ -501,7 +507,7 @@ def out_of_memory(facts: RunFacts, found: Failed) -> Iterator[Finding]:
     if is_free_before(facts, found):
         free += " before that bucket ran"
     for value, text in (
-        (found.free, free), (found.needed, "{} were needed"),
+        (found.free_bytes, free), (found.needed_bytes, "{} were needed"),
         (trend, "{} went with each bucket before it"),
     ):  # fmt: skip
         if value is not None:
@@ -562,7 +568,7 @@ def never_reached(facts: RunFacts) -> list[str]:
 
 def _shortfall(found: Failed, trend: float | None, num_missing: int) -> float | None:
     """What was missing to go on: for this bucket, and for the rest at the same pace."""
-    needed, free = found.needed, found.free
+    needed, free = found.needed_bytes, found.free_bytes
     known = [trend * (num_missing + 1) - (free or 0)] if trend is not None else []
     if needed is not None:
         # What was free before a step is no proof that the step took nothing itself.
@@ -589,7 +595,7 @@ def _room_ways(
     unused = found.stated.unallocated_bytes
     # vLLM `device_allocator/cumem.py` refuses to start with both.
     sleeps = str(facts.summary.config.get("enable_sleep_mode", "")).lower() == "true"
-    if unused and found.needed and unused >= found.needed and not sleeps:
+    if unused and found.needed_bytes and unused >= found.needed_bytes and not sleeps:
         yield Way.that_sets(
             f"none known; {format_bytes(unused)} were held and used by no tensor",
             PYTORCH_CUDA_ALLOC_CONF="expandable_segments:True",
@@ -699,7 +705,7 @@ def _is_empty_handed(facts: RunFacts, found: Failed) -> bool:
 def _exceeds_device(facts: RunFacts, found: Failed) -> bool:
     """Whether one allocation was larger than the device: neither other programs nor a
     smaller KV cache make room for it. XLA states what a program takes in all."""
-    needed, total = found.needed, found.stated.total_bytes
+    needed, total = found.needed_bytes, found.stated.total_bytes
     is_all = facts.summary.device.kind == "tpu"
     return needed is not None and total is not None and needed > total and not is_all
 
@@ -855,7 +861,7 @@ def _less_cache(
             "a smaller KV cache: --gpu-memory-utilization lower by 0.03 or more",
             "requests that fit at once; the log does not hold the device, so not how much",
         )
-    wanted = margin or 0.0 if found.needed is None else 1.5 * found.needed
+    wanted = margin or 0.0 if found.needed_bytes is None else 1.5 * found.needed_bytes
     more = max(wanted, LEAST_ROOM_SHARE * total)
     blocks = facts.blocks_in(more)
     if fixed is not None:

@@ -67,7 +67,7 @@ def monitor(facts: RunFacts) -> str:
 def numbers_of(found: Failed, **more: Value | None) -> dict[str, Value]:
     """The line and the figures of a failure that are known."""
     values: dict[str, Value | None] = {
-        "line": found.line, "needed_bytes": found.needed, "free_bytes": found.free, **more
+        "line": found.line, "needed_bytes": found.needed_bytes, "free_bytes": found.free_bytes, **more
     }  # fmt: skip
     return {name: value for name, value in values.items() if value is not None}
 
