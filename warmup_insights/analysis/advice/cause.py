@@ -45,7 +45,7 @@ _MISMATCH = re.compile(
 )
 
 
-class Failed(FailureFacts):
+class Failed(FailureFacts, frozen=True, kw_only=True):
     """A failure of the start-up, or of serving after it."""
 
     is_serving: bool = False
