@@ -9,21 +9,16 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterable
 
-from msgspec.structs import asdict, replace
-
-from warmup_insights.analysis.advice.facts import RunFacts
+from warmup_insights.analysis.advice.facts import Failed, RunFacts
 from warmup_insights.analysis.advice.finding import Finding, Rule
 from warmup_insights.analysis.advice.known_texts import Statement
 from warmup_insights.analysis.advice.remedies import known_error, statement_of
-from warmup_insights.model.summary import FailureFacts, RunSummary
-from warmup_insights.units import GIB
+from warmup_insights.model.summary import RunSummary
 
 FULL_SHARE = 0.85
 """Share of a device that weights may take: the rest is for activations and the cache."""
 RUNTIME_SHARE = 0.05
 """Of a device, what a process takes beside its allocator at most: context, communication."""
-SHARE_STEP = 0.0001
-"""Utilisations are printed with four digits."""
 STEP_PROFILING = "Step profiling finished"
 DELIBERATE = ("Finished profiling", STEP_PROFILING)
 """Texts with which an engine on Gaudi ends after a profile that a setting gives."""
@@ -43,29 +38,6 @@ _IN_PIECES = "That was not possible. There are "
 _MISMATCH = re.compile(
     r"(?:^|[\s.])(?:KeyError|AttributeError|TypeError|ImportError|NameError):"
 )
-
-
-class Failed(FailureFacts, frozen=True, kw_only=True):
-    """A failure of the start-up, or of serving after it."""
-
-    is_serving: bool = False
-    statement: Statement | None = None
-    """What its text explains of itself, where that decides its rule."""
-
-    @property
-    def where(self) -> str:
-        """The line of the log in words; empty for a recorder."""
-        return "" if self.line is None else f" (line {self.line})"
-
-
-def failed(summary: RunSummary) -> Failed | None:
-    """What failed; None for an ordered end, and while nothing failed."""
-    if summary.failure is not None:
-        return Failed(**asdict(summary.failure))
-    end = summary.serving.end if summary.serving else None
-    if end is None or end.kind == "shutdown":
-        return None
-    return Failed(**asdict(end), is_serving=True)
 
 
 OfFailure = Callable[[RunFacts, Failed], Iterable[Finding]]
@@ -91,24 +63,26 @@ def failure_rule(
 
 def explained(facts: RunFacts, rule: str) -> Failed | None:
     """The failure where this rule is the one for it; else None."""
-    found = failed(facts.summary)
-    if found is None:
-        return None
-    name, statement = _explanation(facts, found)
-    return replace(found, statement=statement) if name == rule else None
+    found = facts.failed
+    return found if found is not None and _rule_of(facts, found) == rule else None
 
 
-def _explanation(facts: RunFacts, found: Failed) -> tuple[str, Statement | None]:
-    """The one rule that explains a failure, and what its text explains where that decides."""
+def _rule_of(facts: RunFacts, found: Failed) -> str:
+    """The one rule that explains a failure."""
     name = _rule_before_texts(facts, found)
     if name is not None:
-        return name, None
-    stage = "" if found.is_serving else stage_of(facts, found)
-    stated = statement_of(found.message, stage, facts.summary.config)
+        return name
+    stated = statement_about(facts, found)
     if stated is not None:
-        return stated.rule, stated
+        return stated.rule
     is_program = _MISMATCH.search(found.message) is not None
-    return "program_error" if is_program else "failure_unexplained", None
+    return "program_error" if is_program else "failure_unexplained"
+
+
+def statement_about(facts: RunFacts, found: Failed) -> Statement | None:
+    """What the text of a failure explains of itself; None where it is nothing."""
+    stage = "" if found.is_serving else facts.stage
+    return statement_of(found.message, stage, facts.summary.config)
 
 
 def _rule_before_texts(facts: RunFacts, found: Failed) -> str | None:
@@ -203,7 +177,7 @@ def _was_waking(facts: RunFacts) -> bool:
 
 def _is_full_of_weights(facts: RunFacts, found: Failed) -> bool:
     """Whether weights alone take most of the device, or were still being loaded."""
-    capacity = device_bytes(facts, found)
+    capacity = facts.device_bytes
     weights = facts.figure("weights_bytes")
     if weights is not None and capacity:
         return weights > FULL_SHARE * capacity
@@ -212,15 +186,10 @@ def _is_full_of_weights(facts: RunFacts, found: Failed) -> bool:
         return False
     if weights is not None:
         return False
-    stage = stage_of(facts, found)
+    stage = facts.stage
     held = found.stated.allocated_bytes
     is_full = bool(held and capacity and held > FULL_SHARE * capacity)
     return stage.startswith("load") or (stage in AHEAD and is_full)
-
-
-def stage_of(facts: RunFacts, found: Failed) -> str:
-    """The stage in which it failed, or the last one that the log shows."""
-    return (found.phase or facts.summary.progress.stage).replace(" ", "_")
 
 
 def held_by_others(found: Failed) -> float | None:
@@ -235,30 +204,3 @@ def held_by_others(found: Failed) -> float | None:
     if held is None and stated.reserved_bytes is not None:
         held = round(stated.reserved_bytes + RUNTIME_SHARE * stated.total_bytes)
     return None if held is None else stated.total_bytes - held - found.free_bytes
-
-
-def device_bytes(facts: RunFacts, found: Failed | None) -> float | None:
-    """The memory of the device: as stated, else as two figures of the log give it.
-
-    vLLM prints its estimate for CUDA graphs in GiB, and the utilisation with and without
-    it; the size is their quotient, at its lowest for the rounding of both, so that a
-    utilisation made from it is enough. None where that leaves more than a tenth open.
-    """
-    stated = found.stated.total_bytes if found is not None else None
-    known = stated or facts.figure("total_bytes")
-    if known:
-        return known
-    graphs, share = facts.summary.graphs, utilization(facts)
-    if graphs is None or share is None or graphs.utilization_without is None:
-        return None
-    part = share - graphs.utilization_without
-    if not graphs.estimated_bytes or part <= 0:
-        return None
-    slack = SHARE_STEP / 2 / part + 0.005 * GIB / graphs.estimated_bytes
-    return graphs.estimated_bytes / part * (1 - slack) if slack <= 0.1 else None
-
-
-def utilization(facts: RunFacts) -> float | None:
-    """`gpu_memory_utilization` as the engine printed or was given it."""
-    known = facts.summary.memory_or_none.gpu_memory_utilization
-    return known or facts.summary.setting("gpu_memory_utilization")

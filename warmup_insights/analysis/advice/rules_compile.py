@@ -5,8 +5,8 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Sequence
 
-from warmup_insights.analysis.advice.cause import Failed, failure_rule, poisoned_by
-from warmup_insights.analysis.advice.facts import LEAST_S, RunFacts, Start
+from warmup_insights.analysis.advice.cause import failure_rule, poisoned_by
+from warmup_insights.analysis.advice.facts import LEAST_S, Failed, RunFacts, Start
 from warmup_insights.analysis.advice.finding import (
     Finding,
     Value,

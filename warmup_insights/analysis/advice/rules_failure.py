@@ -7,11 +7,10 @@ from collections.abc import Iterable, Iterator
 
 from warmup_insights.analysis.advice.cause import (
     STEP_PROFILING,
-    Failed,
     failure_rule,
-    stage_of,
+    statement_about,
 )
-from warmup_insights.analysis.advice.facts import RunFacts
+from warmup_insights.analysis.advice.facts import Failed, RunFacts
 from warmup_insights.analysis.advice.finding import Finding, Rule, Value, Way, rule
 from warmup_insights.analysis.advice.known_texts import AS_STATED, EAGER
 from warmup_insights.analysis.advice.rules_settings import probe_of
@@ -290,7 +289,7 @@ _OF_COMPILATION = ("compile", "graph_capture", "graph_memory_profile")
 
 def _past_the_stage(facts: RunFacts, found: Failed) -> Iterator[Way]:
     """What leaves out the stage that failed, where a start does without it."""
-    stage = stage_of(facts, found)
+    stage = facts.stage
     is_there = facts.summary.device.kind in ("cuda", "rocm", "xpu")
     if stage.startswith(_OF_COMPILATION) and is_there and not found.is_serving:
         yield EAGER
@@ -561,7 +560,7 @@ def _ways_past(stage: str) -> Iterator[Way]:
 
 def _known(facts: RunFacts, found: Failed) -> Iterator[Finding]:
     """The cause that the text of an error names, and what removes it."""
-    stated = found.statement
+    stated = statement_about(facts, found)
     if stated is None:
         return
     when = " while it served" if found.is_serving else ""

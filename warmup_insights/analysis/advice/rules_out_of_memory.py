@@ -9,17 +9,12 @@ from collections.abc import Iterator, Sequence
 from warmup_insights.analysis.advice.cause import (
     AHEAD,
     FULL_SHARE,
-    Failed,
-    device_bytes,
     explained,
-    failed,
     failure_rule,
     held_by_others,
     is_free_before,
-    stage_of,
-    utilization,
 )
-from warmup_insights.analysis.advice.facts import RunFacts
+from warmup_insights.analysis.advice.facts import Failed, RunFacts
 from warmup_insights.analysis.advice.finding import (
     Finding,
     Value,
@@ -181,8 +176,8 @@ def _smaller_cache_type(facts: RunFacts, found: Failed) -> Iterator[Way]:
     if short <= 0:
         yield Way.that_sets(price, enough, kv_cache_dtype=name)
         return
-    share = share_for(facts, found, short)
-    if share is None or share > highest_share(facts, found):
+    share = share_for(facts, short)
+    if share is None or share > highest_share(facts):
         half = f"--kv-cache-dtype {name}{enough} for half of it"
         yield Way(
             f"{half}, {format_bytes(short)} short", f"not enough by itself; {price}"
@@ -216,15 +211,15 @@ def _smaller_reserve(facts: RunFacts, found: Failed) -> Iterator[Way]:
 
 def _larger_share(facts: RunFacts, found: Failed) -> Iterator[Way]:
     if found.needed_bytes is None or found.free_bytes is None:
-        share = utilization(facts)
-        if share is None or share < highest_share(facts, found):
+        share = facts.utilization
+        if share is None or share < highest_share(facts):
             now = "" if share is None else f" (now {share:g})"
             yield Way(
                 f"a higher --gpu-memory-utilization{now}, as far as memory is free at the start",
                 "less margin; how much is needed the message states in tokens only",
             )
         return
-    yield share_way(facts, found, found.needed_bytes - found.free_bytes)
+    yield share_way(facts, found.needed_bytes - found.free_bytes)
 
 
 @failure_rule(
@@ -304,11 +299,11 @@ def no_room_for_cache(facts: RunFacts) -> Iterator[Finding]:
     is_negative = cache is not None and cache <= 0
     # An engine that started got its KV cache, whatever was left for it.
     is_ready = facts.summary.status in ("finished", "skipped")
-    is_going_on = failed(facts.summary) is None and not is_ready
+    is_going_on = facts.failed is None and not is_ready
     if found is None and not (is_negative and is_going_on):
         return
     missing = -cache if cache is not None and is_negative else None
-    weights, share = facts.figure("weights_bytes"), utilization(facts)
+    weights, share = facts.figure("weights_bytes"), facts.utilization
     stated: dict[str, Value | None] = {
         "line": found.line if found is not None else None, "kv_cache_bytes": cache,
         "gpu_memory_utilization": share, "weights_bytes": weights,
@@ -319,7 +314,7 @@ def no_room_for_cache(facts: RunFacts) -> Iterator[Finding]:
         title = f"{format_bytes(cache)} were left for the KV cache"
     where = found.where if found is not None else ""
     ways = [
-        *_memory_of_host(facts), *_one_after_another(facts, missing, weights), *_share_above(facts, found, missing),
+        *_memory_of_host(facts), *_one_after_another(facts, missing, weights), *_share_above(facts, missing),
         *shorter_steps(facts), *fewer_weight_bits(facts, facts.figure("weights_bytes")), *more_devices(facts),
     ]  # fmt: skip
     yield finding_of(
@@ -364,13 +359,11 @@ def _beside(facts: RunFacts) -> str:
     return f"{words}, with {format_bytes(sum(held))} of weights" if held else words
 
 
-def _share_above(
-    facts: RunFacts, found: Failed | None, missing: float | None
-) -> Iterator[Way]:
-    per_share = bytes_per_share(facts, found) or 0.0
-    if missing is not None and (missing or utilization(facts) is not None):
+def _share_above(facts: RunFacts, missing: float | None) -> Iterator[Way]:
+    per_share = bytes_per_share(facts) or 0.0
+    if missing is not None and (missing or facts.utilization is not None):
         # Zero bytes are no block yet: a hundredth more than what is missing.
-        yield share_way(facts, found, missing + 0.001 * per_share)
+        yield share_way(facts, missing + 0.001 * per_share)
     else:
         yield Way(
             "a higher --gpu-memory-utilization",
@@ -391,7 +384,7 @@ def allocation_refused(facts: RunFacts, found: Failed) -> Iterator[Finding]:
     """An allocation failed while far more was free."""
     if found.needed_bytes is None or found.free_bytes is None:
         return
-    share = utilization(facts)
+    share = facts.utilization
     at = "" if share is None else f" at utilisation {share:g}"
     yield finding_of(
         f"{format_bytes(found.needed_bytes)} could not be had while {format_bytes(found.free_bytes)} "
@@ -434,7 +427,7 @@ _PARAMETERS = re.compile(r"(?<![\dx.A-Za-z])(\d{1,4}(?:\.\d{1,2})?)[Bb](?![A-Za-
 )
 def weights_too_large(facts: RunFacts, found: Failed) -> Iterator[Finding]:
     """The weights leave no room for anything else, or do not fit at all."""
-    capacity, weights = device_bytes(facts, found), facts.figure("weights_bytes")
+    capacity, weights = facts.device_bytes, facts.figure("weights_bytes")
     named = None if weights is not None else _bytes_by_name(facts)
     size = weights or named
     numbers = numbers_of(
@@ -607,7 +600,7 @@ def _room_ways(
             "none for this engine",
         )
         return
-    logits = tuple(fewer_logits(facts, found, stage_of(facts, found)))
+    logits = tuple(fewer_logits(facts, found))
     yield from logits
     is_fixed = facts.summary.setting("num_gpu_blocks_override") is not None
     if is_fixed:
@@ -616,22 +609,20 @@ def _room_ways(
             "KV cache",
         )
     has_cache = memory.num_kv_blocks or memory.kv_cache_bytes or memory.kv_cache_tokens
-    is_before = (
-        not has_cache and found.bucket is None and _is_before_cache(facts, found)
-    )
+    is_before = not has_cache and found.bucket is None and _is_before_cache(facts)
     yield from _fewer_blocks(facts, found)
     if shortfall is not None and not is_fixed and not _exceeds_device(facts, found):
         yield from _larger_reserve(facts, shortfall)
         if not is_before:
-            yield from _less_for_cache(facts, found, shortfall)
-    if (has_cache or found.phase) and _is_capturing(facts, found):
+            yield from _less_for_cache(facts, shortfall)
+    if (has_cache or found.phase) and _is_capturing(facts):
         yield from _room_for_graphs(shortfall, is_fixed=is_fixed)
     elif found.bucket is not None:
         yield from smaller_batch(facts, found)
     else:
-        yield from _smaller_items(facts, found)
+        yield from _smaller_items(facts)
         yield from _fewer_tokens(facts, is_before=is_before, is_of_logits=bool(logits))
-        is_seen = found.phase or stage_of(facts, found) != UNSEEN
+        is_seen = found.phase or facts.stage != UNSEEN
         if shortfall is None and not is_seen:
             yield Way(
                 "a lower --gpu-memory-utilization",
@@ -641,14 +632,14 @@ def _room_ways(
     yield from more_devices(facts)
 
 
-def _smaller_items(facts: RunFacts, found: Failed) -> Iterator[Way]:
+def _smaller_items(facts: RunFacts) -> Iterator[Way]:
     """Fewer or smaller images and videos, where the encoder was profiled last (vLLM
     `v1/worker/gpu_model_runner.py profile_run`, `multimodal/profiling.py`)."""
     is_profiled = any(
         note.topic == "multimodal" and _PROFILED.search(note.text)
         for note in facts.summary.notes
     )
-    if not is_profiled or not stage_of(facts, found).startswith("profile_run"):
+    if not is_profiled or not facts.stage.startswith("profile_run"):
         return
     yield Way(
         "fewer images or videos in one request (--limit-mm-per-prompt, 0 of a kind that does "
@@ -698,7 +689,7 @@ def _is_empty_handed(facts: RunFacts, found: Failed) -> bool:
         return False
     if facts.figure("weights_bytes") is not None:
         return False
-    is_ahead = found.phase is None and stage_of(facts, found) in AHEAD
+    is_ahead = found.phase is None and facts.stage in AHEAD
     return is_ahead or _NCCL.search(found.message) is not None
 
 
@@ -710,12 +701,12 @@ def _exceeds_device(facts: RunFacts, found: Failed) -> bool:
     return needed is not None and total is not None and needed > total and not is_all
 
 
-def _is_before_cache(facts: RunFacts, found: Failed) -> bool:
+def _is_before_cache(facts: RunFacts) -> bool:
     """Whether the stage comes before the KV cache, as far as the log shows it.
 
     On CUDA the profiling run compiles; elsewhere compilation may follow the cache.
     """
-    stage, graphs = stage_of(facts, found), facts.summary.graphs
+    stage, graphs = facts.stage, facts.summary.graphs
     if graphs is not None and graphs.duration_s is not None:
         return False
     if facts.summary.device.kind not in ("cuda", "rocm"):
@@ -741,10 +732,10 @@ def _fewer_tokens(
         )
 
 
-def _is_capturing(facts: RunFacts, found: Failed) -> bool:
+def _is_capturing(facts: RunFacts) -> bool:
     """Whether graphs are captured beside a KV cache that took what activations left."""
     is_cuda = facts.summary.device.kind in ("cuda", "rocm")
-    return is_cuda and stage_of(facts, found).startswith("graph_capture")
+    return is_cuda and facts.stage.startswith("graph_capture")
 
 
 def _room_for_graphs(shortfall: float | None, *, is_fixed: bool) -> Iterator[Way]:
@@ -778,9 +769,9 @@ def _larger_reserve(facts: RunFacts, shortfall: float) -> Iterator[Way]:
         yield Way.that_sets(lost, VLLM_GRAPH_RESERVED_MEM=share)
 
 
-def _less_for_cache(facts: RunFacts, found: Failed, shortfall: float) -> Iterator[Way]:
-    share = utilization(facts)
-    total = facts.figure("free_bytes") or device_bytes(facts, found)
+def _less_for_cache(facts: RunFacts, shortfall: float) -> Iterator[Way]:
+    share = facts.utilization
+    total = facts.figure("free_bytes") or facts.device_bytes
     if total and not share:
         part = math.ceil(100 * 1.05 * shortfall / total) / 100
         yield Way(
@@ -829,7 +820,7 @@ LEAST_ROOM_SHARE = 0.03
 )
 def out_of_memory_serving(facts: RunFacts, found: Failed) -> Iterator[Finding]:
     """Memory ran out while serving: the margin beside the KV cache was too small."""
-    total, share = device_bytes(facts, found), utilization(facts)
+    total, share = facts.device_bytes, facts.utilization
     margin = facts.figure("margin_bytes")
     if facts.figure("free_bytes") is None:
         margin = None  # what others held is in it
@@ -855,7 +846,7 @@ def _less_cache(
     facts: RunFacts, found: Failed, total: float | None, margin: float | None
 ) -> Way:
     """A KV cache smaller by 1.5 times what was missing, or by the margin there was."""
-    share, fixed = utilization(facts), facts.summary.setting("num_gpu_blocks_override")
+    share, fixed = facts.utilization, facts.summary.setting("num_gpu_blocks_override")
     if not total:
         return Way(
             "a smaller KV cache: --gpu-memory-utilization lower by 0.03 or more",
@@ -907,7 +898,7 @@ def wake_up_failed(facts: RunFacts, found: Failed) -> Iterator[Finding]:
         return
     last = [s for s in serving.sleeps if s.action == "sleep" and s.freed_bytes]
     freed = last[-1].freed_bytes if last else None
-    used, total = (last[-1].used_bytes if last else None), device_bytes(facts, found)
+    used, total = (last[-1].used_bytes if last else None), facts.device_bytes
     title = f"Memory ran out while the engine woke up{found.where}"
     if freed is not None:
         title += f": {format_bytes(freed)} that sleeping freed must be had again"
@@ -915,7 +906,7 @@ def wake_up_failed(facts: RunFacts, found: Failed) -> Iterator[Finding]:
     if freed is not None and used is not None and total:
         taken = total - used - freed
         title += f", beside {format_bytes(used)} that stayed in use"
-    share = utilization(facts)
+    share = facts.utilization
     numbers = numbers_of(
         found, freed_bytes=freed, used_bytes=used, total_bytes=total,
         gpu_memory_utilization=share,
