@@ -309,7 +309,7 @@ TEXTS = [
     ("KeyError: 'invalid tool call parser: foo (chose from { hermes })'", "setting_refused",
      "instead of foo", {}),
     ("NotImplementedError: VLLM_USE_V1=1 is not supported with --kv-cache-dtype.",
-     "setting_refused", "no --kv-cache-dtype", {}),
+     "setting_refused", "VLLM_USE_V1 unset", {}),
     ("ValueError: The model type 'gemma2' does not support float16. Reason: Numerical "
      "instability.", "setting_refused", "--dtype bfloat16", {"dtype": "bfloat16"}),
     ("ValueError: Weight input_size_per_partition = 10944 is not divisible by min_thread_k = "

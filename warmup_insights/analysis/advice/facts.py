@@ -169,6 +169,11 @@ class RunFacts:
         own = _identity(self.summary)
         return [] if own is None else [o for o in self.history if _identity(o) == own]
 
+    def others_s(self, *phases: str) -> list[float]:
+        """Seconds of these phases in the other runs of the same model that state them."""
+        seconds = (other.time.seconds_of(*phases) for other in self.same_model)
+        return [own for own in seconds if own]
+
     @cached_property
     def alike(self) -> list[RunSummary]:
         """Those of them whose start could build on the same, or on what is as unknown."""

@@ -16,6 +16,7 @@ from warmup_insights.analysis.advice.finding import (
     Way,
     count_of,
     rule,
+    severity_in,
     severity_of,
     start_rule,
 )
@@ -393,9 +394,8 @@ def captures_unused(facts: RunFacts) -> Iterator[Finding]:
     spent = max(seconds, facts.summary.time.seconds_of(*names))
     each = seconds / captured
     saved = each * (captured - used)
-    start = facts.start
     yield Finding(
-        severity_of(start.share(saved)) if start is not None else "medium",
+        severity_in(facts.start, saved, "medium"),
         f"{used} of {captured} graphs captured at start were used; capturing took "
         f"{format_duration(seconds)}.",
         {"num_used": used, "num_captured": captured, "capture_s": seconds},
