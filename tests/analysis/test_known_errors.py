@@ -8,7 +8,7 @@ from tests.analysis.builders import facts_of
 from tests.analysis.room_cases import ended
 from warmup_insights.analysis.advice import advise
 from warmup_insights.analysis.advice.remedies import KNOWN, known_error
-from warmup_insights.analysis.advice.rules_failure import KNOWN as RULES
+from warmup_insights.analysis.advice.rules_failure import TEXT_RULES as RULES
 from warmup_insights.model.events import ConfigRecorded, Failure
 from warmup_insights.model.failure_text import kind_of_message
 

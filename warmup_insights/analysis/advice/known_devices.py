@@ -8,6 +8,7 @@ from collections.abc import Iterable
 from warmup_insights.analysis.advice.finding import Way
 from warmup_insights.analysis.advice.known_texts import (
     EAGER,
+    NO_DEEP_GEMM,
     OTHER_BUILD,
     OTHER_WEIGHTS,
     WHEELS,
@@ -38,7 +39,6 @@ _DEEP_GEMM = (
     r"(?:deepgemm|/jit(?:_kernels)?/|csrc/apis/)\S{0,200}?"
 )
 """How DeepGEMM states an error (`csrc/utils/exception.hpp`), and the paths of its code."""
-_NO_DEEP_GEMM = Way.that_sets("slower FP8 kernels", VLLM_USE_DEEP_GEMM="0")
 _DRIVER_LIBRARIES = Way(
     "LD_LIBRARY_PATH=/usr/local/nvidia/lib64 in Kubernetes, where the node puts the libraries of "
     "its driver there (GKE) and the image names other directories",
@@ -128,15 +128,15 @@ ROWS: tuple[KnownError, ...] = (
          "DeepGEMM compiles its kernels when they are needed, and the compiler is too old",
          (Way("nvcc {1} or newer, with CUDA_HOME naming its toolkit (`$CUDA_HOME/bin/nvcc --version`)",
               "some GB of image"),
-          _NO_DEEP_GEMM)),
+          NO_DEEP_GEMM)),
         (rf"{_DEEP_GEMM}kernel_runtime\.hpp:\d{{1,6}}.{{1,20}}exit_code == 0",
          "DeepGEMM could not read the kernel that it had compiled: it calls cuobjdump for that",
          (Way("cuobjdump in the bin directory of CUDA_HOME (package cuda-cuobjdump-12-9 or of "
               "the toolkit's own number)", "a larger image"),
-          _NO_DEEP_GEMM)),
+          NO_DEEP_GEMM)),
         (_DEEP_GEMM,
          "A DeepGEMM kernel of this build does not run on this device or with these sizes",
-         (_NO_DEEP_GEMM,
+         (NO_DEEP_GEMM,
           Way("a newer vLLM, whose DeepGEMM knows the device", "another image"))),
         (r"no kernel image is available|invalid device function|kernel image is invalid|is not compatible with the current PyTorch "
          r"installation|hipErrorNoBinaryForGpu",

@@ -9,6 +9,7 @@ from warmup_insights.analysis.advice.finding import Way
 from warmup_insights.analysis.advice.known_texts import (
     EAGER,
     MEMORY_OF_SHM,
+    NO_DEEP_GEMM,
     WHEELS,
     KnownError,
     rows,
@@ -208,7 +209,7 @@ ROWS: tuple[KnownError, ...] = (
         (r"[Dd]eep_?(?:gemm|GEMM)",
          "Something that the engine needs is missing",
          (Way("DeepGEMM in the image", "a larger image"),
-          Way.that_sets("slower FP8 kernels", VLLM_USE_DEEP_GEMM="0"))),
+          NO_DEEP_GEMM)),
         (r"No module named '?habana_frameworks",
          "The Python part of the Gaudi software is missing",
          (Way("an image of vault.habana.ai (gaudi-docker), or habana-torch-plugin of the "
@@ -311,7 +312,7 @@ ROWS: tuple[KnownError, ...] = (
               "mirror), or HF_HUB_OFFLINE unset", "none"), _LOCAL_COPY)),
         (r"No tokenizer file found in directory",
          "The folder was taken for one of Mistral's form, and has no tokenizer of that",
-         (Way("--tokenizer-mode hf", "none", {"tokenizer_mode": "hf"}),
+         (Way.that_sets("none", tokenizer_mode="hf"),
           Way("a complete folder, where tokenizer.json and tokenizer_config.json are missing",
               "another download"))),
         (r"does not appear to have a file named|Cannot find any model weights|"

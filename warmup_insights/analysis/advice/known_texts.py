@@ -10,11 +10,12 @@ from warmup_insights.analysis.advice.finding import Way
 
 MAX_TEXT = 2000
 AS_STATED = Way("a value as the message asks for it", "none")
-EAGER = Way(
-    "--enforce-eager: no compilation and no graphs",
+EAGER = Way.that_sets(
     "slower decoding; to find out whether only compilation fails",
-    {"enforce_eager": True},
+    ": no compilation and no graphs",
+    enforce_eager=True,
 )
+NO_DEEP_GEMM = Way.that_sets("slower FP8 kernels", VLLM_USE_DEEP_GEMM="0")
 OTHER_BUILD = Way(
     "a build of torch, vLLM and its kernels that was made for this device (for CUDA: an image "
     "with a newer CUDA, or TORCH_CUDA_ARCH_LIST when building)",

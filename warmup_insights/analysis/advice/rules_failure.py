@@ -144,11 +144,6 @@ def _of_the_part(facts: RunFacts, found: Failed) -> Iterator[Way]:
         )
 
 
-def _ends_in(found: Failed) -> str:
-    """Where the traceback ends, in words behind it."""
-    return f", which ends in {found.module}" if found.module else ""
-
-
 @failure_rule(
     "the process was killed from outside",
     "the failure; time of the lines",
@@ -250,6 +245,7 @@ def failure_unexplained(facts: RunFacts, found: Failed) -> Iterator[Finding]:
         else "VLLM_LOGGING_LEVEL=DEBUG prints the steps before it"
     )
     where = " while it served" if found.is_serving else ""
+    ends_in = f", which ends in {found.module}" if found.module else ""
     price = "the log names the error and not its cause, as far as rules know it"
     if _ABOVE.search(found.message):
         more = (
@@ -276,7 +272,7 @@ def failure_unexplained(facts: RunFacts, found: Failed) -> Iterator[Finding]:
         [
             *first,
             *_past_the_stage(facts, found),
-            Way(f"read the traceback around that line{_ends_in(found)}; {more}", price),
+            Way(f"read the traceback around that line{ends_in}; {more}", price),
             *_without_warmup(facts, found),
             *_other_release(facts, found, price),
         ],
@@ -599,7 +595,7 @@ def _rule(
     )(_known)  # fmt: skip
 
 
-KNOWN = (
+TEXT_RULES = (
     _rule(
         "setting_refused",
         "the engine refused a setting or a combination, and its message states what fits",
@@ -699,6 +695,6 @@ KNOWN = (
 )
 
 RULES = (
-    *KNOWN, deliberate_stop, program_error, killed, stopped_early, failure_unexplained,
+    *TEXT_RULES, deliberate_stop, program_error, killed, stopped_early, failure_unexplained,
     ended_without_trace, ended_while_connecting, ended_while_waiting,
 )  # fmt: skip
