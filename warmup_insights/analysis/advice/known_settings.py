@@ -11,6 +11,7 @@ from warmup_insights.analysis.advice.known_texts import KnownError, rows
 from warmup_insights.analysis.plan.planning import MAX_UTILIZATION
 
 _FULLER = "each device holds more of the weights and of the KV cache"
+MOST_RANKS = 1025
 ON_HOST = 0.9
 """Of the memory that is free on a host: what a KV cache there may take."""
 
@@ -61,10 +62,15 @@ def _cache_on_host(match: re.Match[str]) -> Iterable[Way]:
     )
 
 
+def _divisors(number: int, below: int) -> list[int]:
+    """The numbers of ranks below another one that divide a size; none of a size of 0."""
+    return [n for n in range(1, min(below, MOST_RANKS)) if number and number % n == 0]
+
+
 def _fewer_ranks(match: re.Match[str]) -> Iterable[Way]:
     """The most ranks among which so many heads divide."""
     heads, ranks = int(match[1]), int(match[2])
-    fitting = [n for n in range(1, ranks) if heads % n == 0] if heads else []
+    fitting = _divisors(heads, ranks)
     if not fitting:
         return
     most = fitting[-1]
@@ -165,8 +171,7 @@ def _as_many_states(match: re.Match[str]) -> Iterable[Way]:
 
 def _dividing_context(match: re.Match[str]) -> Iterable[Way]:
     """The most ranks of a context that divide those of tensor parallelism."""
-    tensor, context = int(match[1]), int(match[2])
-    fitting = [n for n in range(1, min(context, 1025)) if tensor % n == 0]
+    fitting = _divisors(int(match[1]), int(match[2]))
     if fitting:
         yield Way.that_sets(
             "each rank holds more of the KV cache",
@@ -185,7 +190,7 @@ def _dividing_experts(match: re.Match[str]) -> Iterable[Way]:
         "--enable-eplb",
         "memory for these experts on some ranks",
     )
-    fitting = [n for n in range(1, min(ranks, 1025)) if experts % n == 0]
+    fitting = _divisors(experts, ranks)
     if fitting:
         yield Way(
             f"{fitting[-1]} ranks, which divide {experts}: they are those of "
@@ -293,32 +298,20 @@ _NO_SKIP = Way(
 
 _RANKS = r"(?:tensor[ _](?:model[ _])?parallel(?:ism)?(?:[ _](?:world[ _])?size)?|\w{0,12}tp_size|TP size)"
 _PRICES = {
-    "max_num_batched_tokens": (
-        "more memory for activations",
-        "prompts run in more pieces",
-    ),
+    "max_num_batched_tokens": ("more memory for activations", "prompts run in more pieces"),
     "max_model_len": ("more KV cache for one request", "longer requests are refused"),
     "max_num_seqs": ("more memory for activations", "fewer requests at once"),
     "max_num_active_seqs": ("more memory for states", "fewer requests at once"),
     "max_cpu_loras": ("memory of the host", "fewer adapters are kept on the host"),
     "max_loras": ("memory for each adapter", "fewer adapters in one batch"),
     "data_parallel_size": ("more devices", "fewer copies of the engine"),
-    "data_parallel_size_local": (
-        "more devices of this node",
-        "fewer copies on this node",
-    ),
+    "data_parallel_size_local": ("more devices of this node", "fewer copies on this node"),
     "offload_group_size": ("fewer layers are moved", "more layers are moved"),
     "offload_num_in_group": ("more layers are moved", "fewer layers are moved"),
-    "long_prefill_token_threshold": (
-        "fewer prompts count as long",
-        "more prompts count as long",
-    ),
+    "long_prefill_token_threshold": ("fewer prompts count as long", "more prompts count as long"),
     "max_num_partial_prefills": ("more prompts at once", "fewer prompts at once"),
-    "max_long_partial_prefills": (
-        "more long prompts at once",
-        "fewer long prompts at once",
-    ),
-}
+    "max_long_partial_prefills": ("more long prompts at once", "fewer long prompts at once"),
+}  # fmt: skip
 """Settings of vLLM (`config/`) that bound each other: the price of more and of less."""
 _BOUNDED = "|".join(_PRICES)
 

@@ -1,4 +1,4 @@
-"""Advice on the time of buckets and around them: steps, near twins, contexts, the garbage
+"""Advice on the time of buckets and around them: steps, near twins, contexts, the
 garbage collector, the sampler, a warm-up that was skipped.
 
 A bucket is counted with the median of those that share its value, so that the first

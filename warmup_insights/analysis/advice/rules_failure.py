@@ -29,6 +29,7 @@ MAX_MESSAGE = 160
 _PROFILED_BUCKETS = (
     "VLLM_PROFILE_PROMPT, VLLM_PROFILE_DECODE, VLLM_PROFILE_UNIFIED and VLLM_PT_PROFILE"
 )
+_MAY_BE_CUT = "the log does not hold the cause: it may be cut, or the start still runs"
 _ANNOUNCES = "the log does not hold the cause: this line only announces it"
 GAUDI_BYTES = 40 * GIB
 """Less than any Gaudi 2 (96 GB) or 3 (128 GB) has, and more than the first generation."""
@@ -408,16 +409,12 @@ def ended_without_trace(facts: RunFacts) -> Iterator[Finding]:
         and known.available_bytes is not None
         and known.available_bytes < weights * (summary.ranks or 1)
     )
-    end = Way(
-        "the rest of the log, if it goes on; if the process ended here, look whether the "
-        f"kernel ended it: {_KERNEL}",
-        "the log does not hold the cause: it may be cut, or the start still runs",
-    )
+    look = f"look whether the kernel ended it: {_KERNEL}"
+    change = f"the rest of the log, if it goes on; if the process ended here, {look}"
     if is_short:
-        end = Way(
-            f"look whether the kernel ended it: {_KERNEL}; a lower --gpu-memory-utilization "
-            "leaves the host more where both share memory",
-            end.price,
+        change = (
+            f"{look}; a lower --gpu-memory-utilization leaves the host more where both "
+            "share memory"
         )
     host = [
         n.text for n in summary.notes if n.topic == "checkpoint" and "RAM" in n.text
@@ -426,7 +423,7 @@ def ended_without_trace(facts: RunFacts) -> Iterator[Finding]:
         f"The log ends after {format_duration(seconds)} with "
         f"{progress_text(summary.progress)}: not ready, without an error or a stop.",
         {"wall_s": seconds, "weights_bytes": weights},
-        [end],
+        [Way(change, _MAY_BE_CUT)],
         "separates a killed process from a log that was cut",
         tuple(host[-2:]),
         severity="high" if is_short else "low",
@@ -488,7 +485,7 @@ def _ways_apart(facts: RunFacts) -> Iterator[Way]:
 def ended_while_connecting(facts: RunFacts) -> Iterator[Finding]:
     """Ranks started, and no line shows that they found one another."""
     summary, seconds = facts.summary, facts.figure("wall_s")
-    stage, ranks = summary.progress.stage.replace(" ", "_"), num_ranks(facts)
+    stage, ranks = facts.stage, num_ranks(facts)
     is_known = summary.engine.version is not None and "max_model_len" in summary.config
     if not _is_open_end(summary) or ranks < 2 or not stage.startswith(_CONNECTING):
         return
@@ -505,7 +502,7 @@ def ended_while_connecting(facts: RunFacts) -> Iterator[Finding]:
             *_ways_apart(facts),
             Way(
                 "the rest of the log, if it goes on",
-                "the log does not hold the cause: it may be cut, or the start still runs",
+                _MAY_BE_CUT,
             ),
         ],
         "the ranks find one another, or the log shows which does not",
@@ -532,7 +529,7 @@ def ended_while_waiting(facts: RunFacts) -> Iterator[Finding]:
         f"The workers did not answer for {format_duration(waited)} in {stage}, and the log "
         "ends so.",
         {"waited_s": waited},
-        [*_ways_past(stage.replace(" ", "_")), *_ways_apart(facts)],
+        [*_ways_past(facts.stage), *_ways_apart(facts)],
         "shows whether this stage hangs or takes long",
         severity="medium",
     )
