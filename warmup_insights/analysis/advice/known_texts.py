@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 
 from warmup_insights.analysis.advice.finding import Way
@@ -67,27 +67,30 @@ class KnownError:
         return re.search(self.pattern, message[:MAX_TEXT])
 
     def filled(self, match: re.Match[str]) -> list[Way]:
-        """The ways out, with what the error states; none that sets what it states as 0."""
-        if callable(self.ways):
-            return list(self.ways(match)) or [AS_STATED]
+        """The ways out, with what the error states."""
         own = (match[0], *match.groups(""))
-        filled = [_filled(way, own) for way in self.ways]
-        return [way for way in filled if 0 not in way.changes.values()] or [AS_STATED]
+        if callable(self.ways):
+            found = self.ways(match)
+        else:
+            found = (made for way in self.ways for made in _filled(way, own))
+        return list(found) or [AS_STATED]
 
 
-def _filled(way: Way, own: tuple[str, ...]) -> Way:
-    """The way with groups of a text in it; of a setting, digits are a number."""
+def _filled(way: Way, own: tuple[str, ...]) -> Iterator[Way]:
+    """The way with groups of a text in it; of a setting digits are a number, and where the
+    text states 0 for one there is no such way."""
     texts = {
         name: value.format(*own)
         for name, value in way.changes.items()
         if isinstance(value, str) and "{" in value
     }
     numbers = {name: int(text) for name, text in texts.items() if text.isdecimal()}
-    return Way(
-        way.suggestion.format(*own),
-        way.price.format(*own),
-        {**way.changes, **texts, **numbers},
-    )
+    if 0 not in numbers.values():
+        yield Way(
+            way.suggestion.format(*own),
+            way.price.format(*own),
+            {**way.changes, **texts, **numbers},
+        )
 
 
 def rows(rule: str, *rows: tuple[str, str, WaysOut]) -> tuple[KnownError, ...]:
