@@ -17,7 +17,6 @@ import pytest
 
 from tests.helpers import REAL_LOGS, ROOT, folded, read
 from warmup_insights.analysis.advice import FAILURE_RULES, RunFacts, advise
-from warmup_insights.analysis.advice.cause import failed
 from warmup_insights.analysis.plan.cache import CachePlan, CachePlanner
 from warmup_insights.analysis.plan.planning import Plan, PlanSettings
 from warmup_insights.errors import InputError
@@ -100,7 +99,7 @@ def test_a_failure_has_exactly_one_cause(path):
         assert len(causes) <= 1
         if facts.summary.status == "failed":
             assert len(rules) == 1
-        if failed(facts.summary) is not None:
+        if facts.failed is not None:
             assert len(causes) == 1
 
 
@@ -151,6 +150,6 @@ def test_every_log_that_failed_is_in_the_table():
         (name_of(path), ordinal)
         for path in FILES
         for ordinal, facts in enumerate(runs_of(path))
-        if failed(facts.summary) is not None
+        if facts.failed is not None
     }
     assert failing - listed == set()

@@ -7,8 +7,8 @@ import pytest
 from tests.analysis.builders import facts_of
 from tests.analysis.room_cases import ended
 from warmup_insights.analysis.advice import advise
-from warmup_insights.analysis.advice.cause import KNOWN, known_error
-from warmup_insights.analysis.advice.rules_failure import KNOWN as RULES
+from warmup_insights.analysis.advice.remedies import KNOWN, known_error
+from warmup_insights.analysis.advice.rules_failure import TEXT_RULES as RULES
 from warmup_insights.model.events import ConfigRecorded, Failure
 from warmup_insights.model.failure_text import kind_of_message
 
@@ -29,7 +29,7 @@ TEXTS = [
     ("ValueError: max_num_batched_tokens (2048) is smaller than max_model_len (8192).",
      "setting_refused", "--max-num-batched-tokens 8192", {"max_num_batched_tokens": 8192}),
     ("ValueError: max_num_batched_tokens (64) must be greater than or equal to max_num_seqs "
-     "(256).", "setting_refused", "--max-num-seqs 64", {"max_num_seqs": 64}),
+     "(256).", "setting_refused", "--max-num-batched-tokens 256", {"max_num_batched_tokens": 256}),
     ("ValueError: Chunked MM input disabled but max_tokens_per_mm_item (4225) is larger than "
      "max_num_batched_tokens (4096).", "setting_refused", "--max-num-batched-tokens 4225",
      {"max_num_batched_tokens": 4225}),
@@ -314,7 +314,7 @@ TEXTS = [
     ("KeyError: 'invalid tool call parser: foo (chose from { hermes })'", "setting_refused",
      "instead of foo", {}),
     ("NotImplementedError: VLLM_USE_V1=1 is not supported with --kv-cache-dtype.",
-     "setting_refused", "no --kv-cache-dtype", {}),
+     "setting_refused", "VLLM_USE_V1 unset", {}),
     ("ValueError: The model type 'gemma2' does not support float16. Reason: Numerical "
      "instability.", "setting_refused", "--dtype bfloat16", {"dtype": "bfloat16"}),
     ("ValueError: Weight input_size_per_partition = 10944 is not divisible by min_thread_k = "
@@ -609,7 +609,7 @@ TEXTS = [
     ("ValueError: Hybrid KV cache manager is disabled but failed to convert the KV cache specs to "
      "one unified type.", "setting_refused", "--no-disable-hybrid-kv-cache-manager", {}),
     ("ValueError: Block size must be a multiple of 16.", "setting_refused", "--block-size 16",
-     {"block_size": "16"}),
+     {"block_size": 16}),
     ("ValueError: Invalid value '' for VLLM_SOME_BACKEND. Valid options: ['a', 'b'].",
      "setting_refused", "VLLM_SOME_BACKEND unset", {}),
     ("ValueError: Model Runner V2 supports pooling tasks ['a'], but this model selects 'b'.",

@@ -284,11 +284,7 @@ def pick(
     marked = [row for row in rows if row.is_non_dominated]
     if not marked:
         return None
-    main = next(
-        (one for one in _MAIN.get(goal, ())
-         if all(row.figures.get(one[0]) is not None for row in marked)),
-        None,
-    )  # fmt: skip
+    main = _first_stated(_MAIN.get(goal, ()), marked)
     if goal != "balanced" and main is None:
         return None
     weakest = {
@@ -347,12 +343,16 @@ def _why(
 
 def _stated(*rows: ConfigurationRow) -> list[Objective]:
     """The figures that a sentence about these rows states."""
-    found = (
-        next((one for one in group
-              if all(row.figures.get(one[0]) is not None for row in rows)), None)
-        for group in _SHOWN
-    )  # fmt: skip
+    found = (_first_stated(group, rows) for group in _SHOWN)
     return [one for one in found if one is not None]
+
+
+def _first_stated(
+    group: Sequence[Objective], rows: Sequence[ConfigurationRow]
+) -> Objective | None:
+    """The first of these figures that all rows state."""
+    stated = (o for o in group if all(r.figures.get(o[0]) is not None for r in rows))
+    return next(stated, None)
 
 
 def figures_text(row: ConfigurationRow) -> str:

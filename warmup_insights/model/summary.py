@@ -117,7 +117,7 @@ class FailureFigures(Part):
     """The length that fits, in tokens, as the engine estimates it."""
 
 
-class FailureFacts(Part):
+class FailureFacts(Part, frozen=True):
     """What ended the start-up."""
 
     kind: str

@@ -8,34 +8,17 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass, replace
 
-from warmup_insights.analysis.advice import (
-    known_devices,
-    known_files,
-    known_ranks,
-    known_settings,
-)
-from warmup_insights.analysis.advice.facts import RunFacts
+from warmup_insights.analysis.advice.facts import Failed, RunFacts
 from warmup_insights.analysis.advice.finding import Finding, Rule
-from warmup_insights.analysis.advice.known_texts import KnownError
-from warmup_insights.analysis.advice.stated import (
-    Statement,
-    missing_remedy,
-    present,
-    refused_value,
-    statement,
-)
-from warmup_insights.model.events import Bucket
-from warmup_insights.model.summary import FailureFigures, RunSummary
-from warmup_insights.units import GIB
+from warmup_insights.analysis.advice.known_texts import Statement
+from warmup_insights.analysis.advice.remedies import known_error, statement_of
+from warmup_insights.model.summary import RunSummary
 
 FULL_SHARE = 0.85
 """Share of a device that weights may take: the rest is for activations and the cache."""
 RUNTIME_SHARE = 0.05
 """Of a device, what a process takes beside its allocator at most: context, communication."""
-SHARE_STEP = 0.0001
-"""Utilisations are printed with four digits."""
 STEP_PROFILING = "Step profiling finished"
 DELIBERATE = ("Finished profiling", STEP_PROFILING)
 """Texts with which an engine on Gaudi ends after a profile that a setting gives."""
@@ -55,83 +38,6 @@ _IN_PIECES = "That was not possible. There are "
 _MISMATCH = re.compile(
     r"(?:^|[\s.])(?:KeyError|AttributeError|TypeError|ImportError|NameError):"
 )
-
-KNOWN: tuple[KnownError, ...] = (
-    *known_settings.ROWS, *known_devices.ROWS, *known_files.ROWS, *known_ranks.ROWS,
-)  # fmt: skip
-"""Errors whose text names their cause: texts of vLLM, torch, CUDA, NCCL, Ray, the Hugging
-Face libraries, Triton and the Gaudi bridge. The first row that matches counts, so a narrow
-text stands before a wide one."""
-
-
-def known_error(
-    message: str, table: Iterable[KnownError] = KNOWN
-) -> tuple[KnownError, re.Match[str]] | None:
-    """The first row that an error's text matches."""
-    matches = ((known, known.match(message)) for known in table)
-    return next(((known, match) for known, match in matches if match), None)
-
-
-def statement_of(facts: RunFacts, found: Failed) -> Statement | None:
-    """What the text of an error explains of itself, where a table or the text does."""
-    message, config = found.message, facts.summary.config
-    row = known_error(message)
-    if row is not None:
-        ways = row[0].filled(row[1])
-        more = missing_remedy(message, ways, config)
-        return Statement(row[0].rule, row[0].title, (*ways, *more))
-    stage = "" if found.is_serving else stage_of(facts, found)
-    stated = statement(message, stage, config)
-    if stated is not None:
-        return stated
-    last = known_error(message, known_settings.LAST)
-    if last is not None:
-        first, *others = last[0].filled(last[1])
-        first = replace(first, suggestion=first.suggestion + present(message, config))
-        return Statement(last[0].rule, last[0].title, (first, *others))
-    return refused_value(message, stage, config)
-
-
-@dataclass(frozen=True)
-class Failed:
-    """A failure of the start-up, or of serving after it."""
-
-    kind: str
-    message: str
-    line: int | None
-    free: int | None
-    needed: int | None
-    stated: FailureFigures
-    phase: str | None = None
-    bucket: Bucket | None = None
-    is_serving: bool = False
-    module: str | None = None
-    """The innermost file of the engine or a package in the traceback."""
-    statement: Statement | None = None
-    """What its text explains of itself, where that decides its rule."""
-
-    @property
-    def where(self) -> str:
-        """The line of the log in words; empty for a recorder."""
-        return "" if self.line is None else f" (line {self.line})"
-
-
-def failed(summary: RunSummary) -> Failed | None:
-    """What failed; None for an ordered end, and while nothing failed."""
-    failure = summary.failure
-    if failure is not None:
-        return Failed(
-            failure.kind, failure.message, failure.line, failure.free_bytes,
-            failure.needed_bytes, failure.stated, failure.phase, failure.bucket,
-            module=failure.module,
-        )  # fmt: skip
-    end = summary.serving.end if summary.serving else None
-    if end is None or end.kind == "shutdown":
-        return None
-    return Failed(
-        end.kind, end.message, end.line, end.free_bytes, end.needed_bytes, end.stated,
-        is_serving=True,
-    )  # fmt: skip
 
 
 OfFailure = Callable[[RunFacts, Failed], Iterable[Finding]]
@@ -157,23 +63,26 @@ def failure_rule(
 
 def explained(facts: RunFacts, rule: str) -> Failed | None:
     """The failure where this rule is the one for it; else None."""
-    found = failed(facts.summary)
-    if found is None:
-        return None
-    name, statement = _explanation(facts, found)
-    return replace(found, statement=statement) if name == rule else None
+    found = facts.failed
+    return found if found is not None and _rule_of(facts, found) == rule else None
 
 
-def _explanation(facts: RunFacts, found: Failed) -> tuple[str, Statement | None]:
-    """The one rule that explains a failure, and what its text explains where that decides."""
+def _rule_of(facts: RunFacts, found: Failed) -> str:
+    """The one rule that explains a failure."""
     name = _rule_before_texts(facts, found)
     if name is not None:
-        return name, None
-    stated = statement_of(facts, found)
+        return name
+    stated = statement_about(facts, found)
     if stated is not None:
-        return stated.rule, stated
+        return stated.rule
     is_program = _MISMATCH.search(found.message) is not None
-    return "program_error" if is_program else "failure_unexplained", None
+    return "program_error" if is_program else "failure_unexplained"
+
+
+def statement_about(facts: RunFacts, found: Failed) -> Statement | None:
+    """What the text of a failure explains of itself; None where it is nothing."""
+    stage = "" if found.is_serving else facts.stage
+    return statement_of(found.message, stage, facts.summary.config)
 
 
 def _rule_before_texts(facts: RunFacts, found: Failed) -> str | None:
@@ -189,15 +98,21 @@ def _rule_before_texts(facts: RunFacts, found: Failed) -> str | None:
     if found.is_serving:
         return "wake_up_failed" if _was_waking(facts) else "out_of_memory_serving"
     stated = found.stated
-    if stated.wanted_utilization and stated.total_bytes and found.free is not None:
+    if (
+        stated.wanted_utilization
+        and stated.total_bytes
+        and found.free_bytes is not None
+    ):
         return "memory_taken"
     if found.kind == "no_kv_cache":
         fits = stated.estimated_model_len
-        is_known = (found.needed is not None and bool(found.free)) or bool(fits)
+        is_known = (found.needed_bytes is not None and bool(found.free_bytes)) or bool(
+            fits
+        )
         return "kv_cache_too_small" if is_known else "no_room_for_cache"
-    if found.free and found.needed is not None:
+    if found.free_bytes and found.needed_bytes is not None:
         part = 1.0 if _IN_PIECES in found.message else 0.5
-        if found.needed < part * found.free and not _is_used_by_its_bucket(
+        if found.needed_bytes < part * found.free_bytes and not _is_used_by_its_bucket(
             facts, found
         ):
             return "allocation_refused"
@@ -208,14 +123,14 @@ def _is_used_by_its_bucket(facts: RunFacts, found: Failed) -> bool:
     """Whether the run of the bucket that failed may have taken what was free before it: no
     more than half of the device."""
     total = facts.figure("total_bytes")
-    is_most = total is not None and (found.free or 0) > total / 2
+    is_most = total is not None and (found.free_bytes or 0) > total / 2
     return is_free_before(facts, found) and not is_most
 
 
 def is_free_before(facts: RunFacts, found: Failed) -> bool:
     """Whether what is known as free was free before the bucket that failed."""
     progress = facts.summary.progress
-    return progress.is_in_step and progress.free_bytes == found.free
+    return progress.is_in_step and progress.free_bytes == found.free_bytes
 
 
 def poisoned_by(summary: RunSummary) -> bool:
@@ -262,7 +177,7 @@ def _was_waking(facts: RunFacts) -> bool:
 
 def _is_full_of_weights(facts: RunFacts, found: Failed) -> bool:
     """Whether weights alone take most of the device, or were still being loaded."""
-    capacity = device_bytes(facts, found)
+    capacity = facts.device_bytes
     weights = facts.figure("weights_bytes")
     if weights is not None and capacity:
         return weights > FULL_SHARE * capacity
@@ -271,15 +186,10 @@ def _is_full_of_weights(facts: RunFacts, found: Failed) -> bool:
         return False
     if weights is not None:
         return False
-    stage = stage_of(facts, found)
+    stage = facts.stage
     held = found.stated.allocated_bytes
     is_full = bool(held and capacity and held > FULL_SHARE * capacity)
     return stage.startswith("load") or (stage in AHEAD and is_full)
-
-
-def stage_of(facts: RunFacts, found: Failed) -> str:
-    """The stage in which it failed, or the last one that the log shows."""
-    return (found.phase or facts.summary.progress.stage).replace(" ", "_")
 
 
 def held_by_others(found: Failed) -> float | None:
@@ -289,35 +199,8 @@ def held_by_others(found: Failed) -> float | None:
     process takes memory besides.
     """
     stated, held = found.stated, found.stated.process_bytes
-    if stated.total_bytes is None or found.free is None:
+    if stated.total_bytes is None or found.free_bytes is None:
         return None
     if held is None and stated.reserved_bytes is not None:
         held = round(stated.reserved_bytes + RUNTIME_SHARE * stated.total_bytes)
-    return None if held is None else stated.total_bytes - held - found.free
-
-
-def device_bytes(facts: RunFacts, found: Failed | None) -> float | None:
-    """The memory of the device: as stated, else as two figures of the log give it.
-
-    vLLM prints its estimate for CUDA graphs in GiB, and the utilisation with and without
-    it; the size is their quotient, at its lowest for the rounding of both, so that a
-    utilisation made from it is enough. None where that leaves more than a tenth open.
-    """
-    stated = found.stated.total_bytes if found is not None else None
-    known = stated or facts.figure("total_bytes")
-    if known:
-        return known
-    graphs, share = facts.summary.graphs, utilization(facts)
-    if graphs is None or share is None or graphs.utilization_without is None:
-        return None
-    part = share - graphs.utilization_without
-    if not graphs.estimated_bytes or part <= 0:
-        return None
-    slack = SHARE_STEP / 2 / part + 0.005 * GIB / graphs.estimated_bytes
-    return graphs.estimated_bytes / part * (1 - slack) if slack <= 0.1 else None
-
-
-def utilization(facts: RunFacts) -> float | None:
-    """`gpu_memory_utilization` as the engine printed or was given it."""
-    known = facts.summary.memory_or_none.gpu_memory_utilization
-    return known or facts.summary.setting("gpu_memory_utilization")
+    return None if held is None else stated.total_bytes - held - found.free_bytes

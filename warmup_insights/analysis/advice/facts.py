@@ -6,18 +6,28 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
+from msgspec.structs import asdict
+
 from warmup_insights.analysis.plan.planning import Planner
 from warmup_insights.analysis.sentences import phase_words
 from warmup_insights.errors import InputError
 from warmup_insights.model.events import Bucket
 from warmup_insights.model.figures import BY_NAME, contradictory
-from warmup_insights.model.summary import OF_OTHER_RANK, BucketRow, RunSummary, StepCost
-from warmup_insights.units import format_duration
+from warmup_insights.model.summary import (
+    OF_OTHER_RANK,
+    BucketRow,
+    FailureFacts,
+    RunSummary,
+    StepCost,
+)
+from warmup_insights.units import GIB, format_duration
 
 LEAST_S, LEAST_SHARE = 10.0, 0.05
 """What is shorter, or a smaller share, is a finding only as the largest part."""
 MOST_UNLOGGED = 0.5
 """Share of a start in no line from which nothing is stated of its parts."""
+SHARE_STEP = 0.0001
+"""Utilisations are printed with four digits."""
 GAUDI = ("vllm-gaudi", "vllm-fork")
 """Engines for HPU devices."""
 _FIRST = frozenset({
@@ -129,6 +139,17 @@ def weights_bytes(summary: RunSummary) -> float | None:
     return each * summary.ranks if each and summary.ranks else None
 
 
+class Failed(FailureFacts, frozen=True, kw_only=True):
+    """A failure of the start-up, or of serving after it."""
+
+    is_serving: bool = False
+
+    @property
+    def where(self) -> str:
+        """The line of the log in words; empty for a recorder."""
+        return "" if self.line is None else f" (line {self.line})"
+
+
 @dataclass(frozen=True)
 class RunFacts:
     """One run: its summary and its bucket rows.
@@ -148,6 +169,11 @@ class RunFacts:
         own = _identity(self.summary)
         return [] if own is None else [o for o in self.history if _identity(o) == own]
 
+    def others_s(self, *phases: str) -> list[float]:
+        """Seconds of these phases in the other runs of the same model that state them."""
+        seconds = (other.time.seconds_of(*phases) for other in self.same_model)
+        return [own for own in seconds if own]
+
     @cached_property
     def alike(self) -> list[RunSummary]:
         """Those of them whose start could build on the same, or on what is as unknown."""
@@ -166,6 +192,51 @@ class RunFacts:
     def start(self) -> Start | None:
         """The parts of the start-up; None unless the run holds all of it."""
         return start_of(self.summary)
+
+    @cached_property
+    def failed(self) -> Failed | None:
+        """What failed; None for an ordered end, and while nothing failed."""
+        if self.summary.failure is not None:
+            return Failed(**asdict(self.summary.failure))
+        end = self.summary.serving.end if self.summary.serving else None
+        if end is None or end.kind == "shutdown":
+            return None
+        return Failed(**asdict(end), is_serving=True)
+
+    @property
+    def stage(self) -> str:
+        """The stage in which it failed, or the last one that the run shows."""
+        phase = self.failed.phase if self.failed is not None else None
+        return (phase or self.summary.progress.stage).replace(" ", "_")
+
+    @property
+    def utilization(self) -> float | None:
+        """`gpu_memory_utilization` as the engine printed or was given it."""
+        known = self.summary.memory_or_none.gpu_memory_utilization
+        return known or self.summary.setting("gpu_memory_utilization")
+
+    @cached_property
+    def device_bytes(self) -> float | None:
+        """The memory of the device: as a failure states it, else as two figures of the log
+        give it.
+
+        vLLM prints its estimate for CUDA graphs in GiB, and the utilisation with and
+        without it; the size is their quotient, at its lowest for the rounding of both, so
+        that a utilisation made from it is enough. None where that leaves more than a tenth
+        open.
+        """
+        stated = self.failed.stated.total_bytes if self.failed is not None else None
+        known = stated or self.figure("total_bytes")
+        if known:
+            return known
+        graphs, share = self.summary.graphs, self.utilization
+        if graphs is None or share is None or graphs.utilization_without is None:
+            return None
+        part = share - graphs.utilization_without
+        if not graphs.estimated_bytes or part <= 0:
+            return None
+        slack = SHARE_STEP / 2 / part + 0.005 * GIB / graphs.estimated_bytes
+        return graphs.estimated_bytes / part * (1 - slack) if slack <= 0.1 else None
 
     @property
     def served_s(self) -> float | None:

@@ -25,6 +25,15 @@ def severity_of(share: float) -> Severity:
     return "medium" if share >= MEDIUM_SHARE else "low"
 
 
+def severity_in(
+    start: Start | None, seconds: float | None, otherwise: Severity
+) -> Severity:
+    """The weight of a finding about these seconds of a start, where both are known."""
+    if start is None or seconds is None:
+        return otherwise
+    return severity_of(start.share(seconds))
+
+
 @dataclass(frozen=True)
 class Way:
     """One of several changes, each of which is enough by itself."""

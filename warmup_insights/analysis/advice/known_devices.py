@@ -8,6 +8,7 @@ from collections.abc import Iterable
 from warmup_insights.analysis.advice.finding import Way
 from warmup_insights.analysis.advice.known_texts import (
     EAGER,
+    NO_DEEP_GEMM,
     OTHER_BUILD,
     OTHER_WEIGHTS,
     WHEELS,
@@ -38,7 +39,6 @@ _DEEP_GEMM = (
     r"(?:deepgemm|/jit(?:_kernels)?/|csrc/apis/)\S{0,200}?"
 )
 """How DeepGEMM states an error (`csrc/utils/exception.hpp`), and the paths of its code."""
-_NO_DEEP_GEMM = Way.that_sets("slower FP8 kernels", VLLM_USE_DEEP_GEMM="0")
 _DRIVER_LIBRARIES = Way(
     "LD_LIBRARY_PATH=/usr/local/nvidia/lib64 in Kubernetes, where the node puts the libraries of "
     "its driver there (GKE) and the image names other directories",
@@ -115,14 +115,9 @@ ROWS: tuple[KnownError, ...] = (
         (r"torch\.bfloat16 is not supported for quantization method (\w{1,40})",
          "This quantisation runs in float16 only",
          (Way.that_sets("none: the weights are of 4 or 8 bits anyway", dtype="half"),)),
-        (r"[Qq]uantization scheme is not supported for\W{1,8}the current GPU",
+        (r"[Qq]uantization (?:scheme|method \w{1,40}) is not supported for\W{1,8}the current GPU",
          "The device is too old for this quantisation",
          (OTHER_WEIGHTS, Way("a newer device", "the capability needed is in the message"))),
-        (r"quantization method (\w{1,40}) is not supported for the current GPU",
-         "The device is too old for this quantisation",
-         (Way("another build of the model: AWQ, GPTQ or 16 bits instead of {1}",
-              "another checkpoint; check its quality and size"),
-          Way("a newer device", "the capability needed is in the message"))),
         (r"fp8e4nv not supported in this architecture|float8\w{0,20} (?:is|are) not supported",
          "The device has no kernels for this kind of 8 bits",
          (Way("weights that are not FP8 (AWQ, GPTQ, 16 bits), and --kv-cache-dtype auto where it "
@@ -133,15 +128,15 @@ ROWS: tuple[KnownError, ...] = (
          "DeepGEMM compiles its kernels when they are needed, and the compiler is too old",
          (Way("nvcc {1} or newer, with CUDA_HOME naming its toolkit (`$CUDA_HOME/bin/nvcc --version`)",
               "some GB of image"),
-          _NO_DEEP_GEMM)),
+          NO_DEEP_GEMM)),
         (rf"{_DEEP_GEMM}kernel_runtime\.hpp:\d{{1,6}}.{{1,20}}exit_code == 0",
          "DeepGEMM could not read the kernel that it had compiled: it calls cuobjdump for that",
          (Way("cuobjdump in the bin directory of CUDA_HOME (package cuda-cuobjdump-12-9 or of "
               "the toolkit's own number)", "a larger image"),
-          _NO_DEEP_GEMM)),
+          NO_DEEP_GEMM)),
         (_DEEP_GEMM,
          "A DeepGEMM kernel of this build does not run on this device or with these sizes",
-         (_NO_DEEP_GEMM,
+         (NO_DEEP_GEMM,
           Way("a newer vLLM, whose DeepGEMM knows the device", "another image"))),
         (r"no kernel image is available|invalid device function|kernel image is invalid|is not compatible with the current PyTorch "
          r"installation|hipErrorNoBinaryForGpu",

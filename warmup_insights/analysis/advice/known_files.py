@@ -9,6 +9,7 @@ from warmup_insights.analysis.advice.finding import Way
 from warmup_insights.analysis.advice.known_texts import (
     EAGER,
     MEMORY_OF_SHM,
+    NO_DEEP_GEMM,
     WHEELS,
     KnownError,
     rows,
@@ -208,7 +209,7 @@ ROWS: tuple[KnownError, ...] = (
         (r"[Dd]eep_?(?:gemm|GEMM)",
          "Something that the engine needs is missing",
          (Way("DeepGEMM in the image", "a larger image"),
-          Way.that_sets("slower FP8 kernels", VLLM_USE_DEEP_GEMM="0"))),
+          NO_DEEP_GEMM)),
         (r"No module named '?habana_frameworks",
          "The Python part of the Gaudi software is missing",
          (Way("an image of vault.habana.ai (gaudi-docker), or habana-torch-plugin of the "
@@ -311,7 +312,7 @@ ROWS: tuple[KnownError, ...] = (
               "mirror), or HF_HUB_OFFLINE unset", "none"), _LOCAL_COPY)),
         (r"No tokenizer file found in directory",
          "The folder was taken for one of Mistral's form, and has no tokenizer of that",
-         (Way("--tokenizer-mode hf", "none", {"tokenizer_mode": "hf"}),
+         (Way.that_sets("none", tokenizer_mode="hf"),
           Way("a complete folder, where tokenizer.json and tokenizer_config.json are missing",
               "another download"))),
         (r"does not appear to have a file named|Cannot find any model weights|"
@@ -515,7 +516,7 @@ ROWS: tuple[KnownError, ...] = (
               "/usr/local/cuda/bin/ptxas", "the CUDA toolkit in the image"),
           Way("torch and Triton of a release that was made for this device", "another image"))),
         (r"(?:failed|error|not permitted|invalidated).{0,80}during (?:stream |graph )?capture|"
-         r"cudaErrorStreamCapture|stream is capturing",
+         r"cudaErrorStreamCapture|stream is capturing|during (?:cuda)?graph capture",
          "A graph was not captured",
          (Way("--compilation-config '{{\"cudagraph_mode\": \"PIECEWISE\"}}', or a newer vLLM",
               "attention runs without a graph; the error that came first may be above the line"),
@@ -545,10 +546,6 @@ ROWS: tuple[KnownError, ...] = (
               "another kernel, which may be slower"),
           Way("torch and Triton of a release that was made for this device, without a ptxas of "
               "another one", "another image"))),
-        (r"stream is capturing|cudaErrorStreamCapture|during (?:cuda)?graph capture",
-         "A call is not allowed while a graph is captured",
-         (EAGER, Way("--compilation-config with \"cudagraph_mode\": \"PIECEWISE\"",
-                      "attention runs outside of graphs"))),
     ),
     *rows(
         "packages_mismatch",

@@ -10,6 +10,8 @@ from warmup_insights.analysis.advice.finding import Way, count_of
 from warmup_insights.analysis.advice.known_texts import KnownError, rows
 from warmup_insights.analysis.plan.planning import MAX_UTILIZATION
 
+_FULLER = "each device holds more of the weights and of the KV cache"
+MOST_RANKS = 1025
 ON_HOST = 0.9
 """Of the memory that is free on a host: what a KV cache there may take."""
 
@@ -60,10 +62,15 @@ def _cache_on_host(match: re.Match[str]) -> Iterable[Way]:
     )
 
 
+def _divisors(number: int, below: int) -> list[int]:
+    """The numbers of ranks below another one that divide a size; none of a size of 0."""
+    return [n for n in range(1, min(below, MOST_RANKS)) if number and number % n == 0]
+
+
 def _fewer_ranks(match: re.Match[str]) -> Iterable[Way]:
     """The most ranks among which so many heads divide."""
     heads, ranks = int(match[1]), int(match[2])
-    fitting = [n for n in range(1, ranks) if heads % n == 0] if heads else []
+    fitting = _divisors(heads, ranks)
     if not fitting:
         return
     most = fitting[-1]
@@ -90,39 +97,6 @@ def _shorter_model(match: re.Match[str]) -> Iterable[Way]:
         "VLLM_ALLOW_LONG_MAX_MODEL_LEN=1, or a scaling of the positions that the model card "
         "gives (--hf-overrides)",
         "wrong answers, or invalid memory accesses, beyond the length the model was made for",
-    )
-
-
-def _larger_step(match: re.Match[str]) -> Iterable[Way]:
-    """A step as long as the longest prompt, or prompts as short as the step."""
-    tokens, length = int(match[1]), int(match[2])
-    yield Way.that_sets(
-        "more memory for activations; or leave chunked prefill on, which needs no such step",
-        max_num_batched_tokens=length,
-    )
-    yield Way.that_sets(
-        f"requests of more than {tokens:,} tokens are refused", max_model_len=tokens
-    )
-
-
-def _fewer_requests(match: re.Match[str]) -> Iterable[Way]:
-    """As many requests as a step takes tokens, or the reverse."""
-    tokens, requests = int(match[1]), int(match[2])
-    price = f"at most {count_of(tokens, 'request')} at once"
-    yield Way.that_sets(price, max_num_seqs=tokens)
-    yield Way.that_sets("more memory for activations", max_num_batched_tokens=requests)
-
-
-def _whole_item(match: re.Match[str]) -> Iterable[Way]:
-    """A step that takes one image or video whole."""
-    yield Way.that_sets(
-        "more memory for activations, and larger shapes to compile",
-        max_num_batched_tokens=int(match[1]),
-    )
-    yield Way(
-        "smaller images or videos (--mm-processor-kwargs), or fewer kinds of input "
-        "(--limit-mm-per-prompt)",
-        "detail; requests with such input are refused",
     )
 
 
@@ -175,50 +149,15 @@ def _larger_rank(match: re.Match[str]) -> Iterable[Way]:
         )
 
 
-def _visible_ranks(match: re.Match[str]) -> Iterable[Way]:
-    """As many ranks as devices are visible, or the devices for the ranks."""
-    requested, there = int(match[1]), int(match[2])
-    if there:
-        yield Way.that_sets(
-            "each device holds more of the weights and of the KV cache",
-            tensor_parallel_size=there,
-        )
-    yield Way(
-        f"{requested} devices for the container or process (--gpus, CUDA_VISIBLE_DEVICES, the "
-        "resource limit of the pod)",
-        f"it has {there} now",
-    )
-    yield Way(
-        "--distributed-executor-backend ray, with the devices of several nodes",
-        "a Ray cluster; every node needs the same image and the weights",
-    )
-
-
 def _fewer_chips(match: re.Match[str]) -> Iterable[Way]:
     """As many ranks as JAX has devices; one may be the processor, where it found no TPU."""
     there = int(match[1] or match[2])
     if there > 1:
-        yield Way.that_sets(
-            "each device holds more of the weights and of the KV cache",
-            tensor_parallel_size=there,
-        )
+        yield Way.that_sets(_FULLER, tensor_parallel_size=there)
     yield Way(
         "`python -c 'import jax; print(jax.devices())'`: CpuDevice means that no TPU was found; "
         "TPU_VISIBLE_CHIPS and the devices of the container or session otherwise",
         "none",
-    )
-
-
-def _whole_block(match: re.Match[str]) -> Iterable[Way]:
-    """A step as long as a block (vLLM `config/vllm.py`, `mamba_cache_mode` align)."""
-    yield Way.that_sets(
-        "more memory for activations",
-        " or more",
-        max_num_batched_tokens=int(match[1]),
-    )
-    yield Way(
-        "--no-enable-prefix-caching, which needs these blocks",
-        "prompts that begin alike are computed anew",
     )
 
 
@@ -237,22 +176,11 @@ def _as_many_states(match: re.Match[str]) -> Iterable[Way]:
 
 def _dividing_context(match: re.Match[str]) -> Iterable[Way]:
     """The most ranks of a context that divide those of tensor parallelism."""
-    tensor, context = int(match[1]), int(match[2])
-    fitting = [n for n in range(1, min(context, 1025)) if tensor % n == 0]
+    fitting = _divisors(int(match[1]), int(match[2]))
     if fitting:
         yield Way.that_sets(
             "each rank holds more of the KV cache",
             decode_context_parallel_size=fitting[-1],
-        )
-
-
-def _at_most_experts(match: re.Match[str]) -> Iterable[Way]:
-    """As many ranks as there are experts."""
-    experts = int(match[1])
-    if experts:
-        yield Way.that_sets(
-            "each device holds more of the weights and of the KV cache",
-            tensor_parallel_size=experts,
         )
 
 
@@ -267,12 +195,40 @@ def _dividing_experts(match: re.Match[str]) -> Iterable[Way]:
         "--enable-eplb",
         "memory for these experts on some ranks",
     )
-    fitting = [n for n in range(1, min(ranks, 1025)) if experts % n == 0]
+    fitting = _divisors(experts, ranks)
     if fitting:
         yield Way(
             f"{fitting[-1]} ranks, which divide {experts}: they are those of "
             "--tensor-parallel-size times --data-parallel-size",
             "each device holds more experts",
+        )
+
+
+def _multiples(value: int, part: int) -> list[int]:
+    """The whole multiples of a part below and above a value, without zero."""
+    found = (value // part * part, -(-value // part) * part) if part else ()
+    return [each for each in found if each]
+
+
+def _whole_chunks(match: re.Match[str]) -> Iterable[Way]:
+    """Steps of whole Mamba chunks, below and above the value given."""
+    tokens = int(match[1])
+    for value in _multiples(tokens, int(match[2])):
+        yield Way.that_sets(
+            "prompts run in slightly more pieces"
+            if value <= tokens
+            else "more memory for activations",
+            max_num_batched_tokens=value,
+        )
+
+
+def _whole_drafts(match: re.Match[str]) -> Iterable[Way]:
+    """Drafts of whole passes of the draft layers, below and above the value given."""
+    for value in _multiples(int(match[1]), int(match[2])):
+        yield Way(
+            f"num_speculative_tokens {value} in --speculative-config",
+            f"{value:,} tokens are drafted in a step",
+            {"num_speculative_tokens": value},
         )
 
 
@@ -330,45 +286,6 @@ def _later_name(match: re.Match[str]) -> Iterable[Way]:
     )
 
 
-def _whole_chunks(match: re.Match[str]) -> Iterable[Way]:
-    """Steps of whole Mamba chunks, below and above the value given."""
-    tokens, chunk = int(match[1]), int(match[2])
-    if not chunk:
-        return
-    for value, price in (
-        (tokens // chunk * chunk, "prompts run in slightly more pieces"),
-        (-(-tokens // chunk) * chunk, "more memory for activations"),
-    ):
-        if value:
-            yield Way.that_sets(price, max_num_batched_tokens=value)
-
-
-def _whole_drafts(match: re.Match[str]) -> Iterable[Way]:
-    """Drafts of whole passes of the draft layers, below and above the value given."""
-    tokens, part = int(match[1]), int(match[2])
-    if not part:
-        return
-    for value in (tokens // part * part, -(-tokens // part) * part):
-        if value:
-            yield Way(
-                f"num_speculative_tokens {value} in --speculative-config",
-                f"{value:,} tokens are drafted in a step",
-                {"num_speculative_tokens": value},
-            )
-
-
-def _room_for_drafts(match: re.Match[str]) -> Iterable[Way]:
-    """Steps that hold what drafts take beside the tokens they check."""
-    yield Way(
-        f"--max-num-batched-tokens of more than {int(match[2])}",
-        "more memory for activations",
-    )
-    yield Way(
-        "fewer requests or drafted tokens: a smaller --max-num-seqs or num_speculative_tokens",
-        "fewer requests at once, or slower decoding",
-    )
-
-
 _ORDERED_RANGE = Way(
     "VLLM_PROMPT_... and VLLM_DECODE_..._BUCKET_MIN at most their _MAX: the lines `bucket "
     "config` above list (min, step, max); an unset _MAX follows from max_num_seqs, "
@@ -386,32 +303,20 @@ _NO_SKIP = Way(
 
 _RANKS = r"(?:tensor[ _](?:model[ _])?parallel(?:ism)?(?:[ _](?:world[ _])?size)?|\w{0,12}tp_size|TP size)"
 _PRICES = {
-    "max_num_batched_tokens": (
-        "more memory for activations",
-        "prompts run in more pieces",
-    ),
+    "max_num_batched_tokens": ("more memory for activations", "prompts run in more pieces"),
     "max_model_len": ("more KV cache for one request", "longer requests are refused"),
     "max_num_seqs": ("more memory for activations", "fewer requests at once"),
     "max_num_active_seqs": ("more memory for states", "fewer requests at once"),
     "max_cpu_loras": ("memory of the host", "fewer adapters are kept on the host"),
     "max_loras": ("memory for each adapter", "fewer adapters in one batch"),
     "data_parallel_size": ("more devices", "fewer copies of the engine"),
-    "data_parallel_size_local": (
-        "more devices of this node",
-        "fewer copies on this node",
-    ),
+    "data_parallel_size_local": ("more devices of this node", "fewer copies on this node"),
     "offload_group_size": ("fewer layers are moved", "more layers are moved"),
     "offload_num_in_group": ("more layers are moved", "fewer layers are moved"),
-    "long_prefill_token_threshold": (
-        "fewer prompts count as long",
-        "more prompts count as long",
-    ),
+    "long_prefill_token_threshold": ("fewer prompts count as long", "more prompts count as long"),
     "max_num_partial_prefills": ("more prompts at once", "fewer prompts at once"),
-    "max_long_partial_prefills": (
-        "more long prompts at once",
-        "fewer long prompts at once",
-    ),
-}
+    "max_long_partial_prefills": ("more long prompts at once", "fewer long prompts at once"),
+}  # fmt: skip
 """Settings of vLLM (`config/`) that bound each other: the price of more and of less."""
 _BOUNDED = "|".join(_PRICES)
 
@@ -431,9 +336,15 @@ ROWS: tuple[KnownError, ...] = (
          r"NUMA nodes are \[([\d, ]{0,200})\]",
          "There are fewer nodes of memory than workers on the CPU",
          _ranks_on_nodes),
-        (r"set tensor_parallel_size \((\d{1,6})\) to less than max local gpu count \((\d{1,6})\)",
+        (r"(?:[Ww]orld[ _]size|set tensor_parallel_size) \((\d{1,6})\) (?:is larger than the number of "
+         r"available GPUs|must be less than or equal to the number of visible devices|to less than "
+         r"max local gpu count) \((\d{1,6})\)",
          "There are fewer devices than ranks",
-         _visible_ranks),
+         (Way.that_sets(_FULLER, tensor_parallel_size="{2}"),
+          Way("{1} devices for the container or process (--gpus, CUDA_VISIBLE_DEVICES, the "
+              "resource limit of the pod)", "it has {2} now"),
+          Way("--distributed-executor-backend ray, with the devices of several nodes",
+              "a Ray cluster; every node needs the same image and the weights"))),
         (r"Number of devices (\d{1,6}) must be >= the product of mesh_shape|"
          r"Insufficient devices for 2D mesh: found (\d{1,6}),",
          "There are fewer devices than ranks",
@@ -466,7 +377,9 @@ ROWS: tuple[KnownError, ...] = (
           Way("a newer vLLM", "another image"))),
         (r"block_size \((\d{1,9})\) must be <= max_num_batched_tokens",
          "A step takes fewer tokens than a block of the Mamba layers' cache",
-         _whole_block),
+         (Way.that_sets("more memory for activations", " or more", max_num_batched_tokens="{1}"),
+          Way("--no-enable-prefix-caching, which needs these blocks",
+              "prompts that begin alike are computed anew"))),
         (r"exceeds available Mamba cache blocks \((\d{1,9})\)",
          "Fewer states of the Mamba layers fit than requests may run",
          _as_many_states),
@@ -483,7 +396,7 @@ ROWS: tuple[KnownError, ...] = (
          _dividing_context),
         (r"Tensor parallel size \d{1,6} is greater than the number of experts (\d{1,6})",
          "There are fewer experts than ranks",
-         _at_most_experts),
+         (Way.that_sets(_FULLER, tensor_parallel_size="{1}"),)),
         (r"max_num_batched_tokens \((\d{1,9})\) must be divisible by mamba_chunk_size "
          r"\((\d{1,6})\)",
          "A step does not take whole chunks of a Mamba layer",
@@ -493,7 +406,9 @@ ROWS: tuple[KnownError, ...] = (
          _whole_drafts),
         (r"max_num_batched_tokens=(\d{1,9}) and scheduled_token_delta=(\d{1,9})",
          "A step takes fewer tokens than drafts are set aside for",
-         _room_for_drafts),
+         (Way("--max-num-batched-tokens of more than {2}", "more memory for activations"),
+          Way("fewer requests or drafted tokens: a smaller --max-num-seqs or num_speculative_tokens",
+              "fewer requests at once, or slower decoding"))),
         (r"Microbatching currently only supports the (\w{1,60}) and (\w{1,60}) all2all backend",
          "Two batches at once (--enable-dbo) run on other kernels between the experts only",
          (Way("--all2all-backend {1}, or {2}, with the DeepEP kernels in the image",
@@ -560,9 +475,6 @@ ROWS: tuple[KnownError, ...] = (
          "There is no parser of this name",
          (Way("one of the names in the message instead of {2}, or a newer vLLM that has it",
               "none"),)),
-        (r"VLLM_USE_V1=1 is not supported with (\S{1,80}\w)",
-         "An option runs in the older engine only",
-         (Way("no {1}, or VLLM_USE_V1 unset", "the option, or the V1 engine"),)),
         (r"not divisible by weight quantization",
          "Blocks of the quantised weights do not divide among so many ranks",
          (Way("a smaller --tensor-parallel-size", "each device holds more of the weights"),
@@ -599,13 +511,6 @@ ROWS: tuple[KnownError, ...] = (
         (r"greater than the derived max_model_len \(\w{1,60}=([\d.]{1,16})",
          "--max-model-len is beyond what the model was made for",
          _shorter_model),
-        (r"max_num_batched_tokens \((\d{1,9})\) is smaller than max_model_len \((\d{1,9})\)",
-         "A step takes fewer tokens than the longest prompt",
-         _larger_step),
-        (r"max_num_batched_tokens \((\d{1,9})\) must be greater than or equal to max_num_seqs "
-         r"\((\d{1,9})\)",
-         "A step takes fewer tokens than requests may run",
-         _fewer_requests),
         (rf"\b({_BOUNDED})\s?[=(]\s?(\d{{1,9}})\)? (must be <=|must be >=|(?:must|should) be "
          r"(?:less|greater) than or equal to|cannot be (?:greater|larger|less|smaller) than|is (?:larger|"
          rf"greater|smaller|less) than)(?: the)? ({_BOUNDED})\s?[=(]\s?(\d{{1,9}})",
@@ -613,7 +518,10 @@ ROWS: tuple[KnownError, ...] = (
          _within_bounds),
         (r"max_tokens_per_mm_item \((\d{1,9})\) is larger than max_num_batched_tokens",
          "A step takes fewer tokens than one image or video",
-         _whole_item),
+         (Way.that_sets("more memory for activations, and larger shapes to compile",
+                        max_num_batched_tokens="{1}"),
+          Way("smaller images or videos (--mm-processor-kwargs), or fewer kinds of input "
+              "(--limit-mm-per-prompt)", "detail; requests with such input are refused"))),
         (r"total_hbm_used_gb=([\d.]{1,12})\s?Gi?B exceeds total_hbm_limit_cap_gb=([\d.]{1,12})"
          r"\s?Gi?B.{0,200}?gpu-memory-utilization from ([\d.]{1,8}\d)",
          "The weights take more than the utilisation allows",
@@ -621,13 +529,6 @@ ROWS: tuple[KnownError, ...] = (
         (r"LoRA rank (\d{1,6}) is greater than max_lora_rank",
          "An adapter has a higher rank than was allowed",
          _larger_rank),
-        (r"World size \((\d{1,6})\) is larger than the number of available GPUs \((\d{1,6})\)",
-         "There are fewer devices than ranks",
-         _visible_ranks),
-        (r"local_world_size \((\d{1,6})\) must be less than or equal to the number of visible "
-         r"devices \((\d{1,6})\)",
-         "There are fewer devices than ranks",
-         _visible_ranks),
         (r"\b(\w{1,60})\s?[=(]\s?(\d{1,9})\)? must be divisible by (\w{1,60})\s?[=(]\s?\d",
          "One size does not divide by another",
          (Way("{3} with a value that divides {2}, or a multiple of {3} as {1}; ep_size and "
@@ -636,8 +537,6 @@ ROWS: tuple[KnownError, ...] = (
         (r"AssertionError: (\d{1,9}) is not divisible by (\d{1,6})",
          "A size of the model does not divide among the ranks",
          _fewer_ranks),
-        (r"unrecognized arguments?: (--[a-z-]{1,60})",
-         "This version does not know an argument", _later_name),
         (r"error: the following arguments are required: (.{1,100})",
          "The command lacks an argument",
          (Way("{1} on the command line; the model of `vllm serve` is its first word: "
@@ -647,10 +546,8 @@ ROWS: tuple[KnownError, ...] = (
          (Way("--model {1}, without the word `serve`: it is of the command `vllm` alone, and an image "
               "whose entry point is the server has it already", "none"),
           Way("`vllm serve {1}`", "none"))),
-        (r"unrecognized arguments?: (\S{1,80})",
-         "This version does not know an argument",
-         (Way("`vllm serve --help=all` of this version for what {1} is called, or remove it",
-              "none"),)),
+        (r"unrecognized arguments?: (--[a-z-]{1,60}|\S{1,80})",
+         "This version does not know an argument", _later_name),
         (r"JAX compilation occurred but was forbidden",
          "A shape came that no warm-up had compiled, and compilation was forbidden",
          (Way("VLLM_XLA_CHECK_RECOMPILATION=0, the default: the shape is compiled when it comes",
@@ -682,65 +579,3 @@ ROWS: tuple[KnownError, ...] = (
          (Way("{1} as `vllm serve --help=all` lists its values", "none"),)),
     ),
 )  # fmt: skip
-
-
-def _as_stated(match: re.Match[str]) -> Iterable[Way]:
-    """A setting by its name, with the place that it has in the command."""
-    place = "an option or a value in the files of the model"
-    if match[1] in _OF_DRAFTS:
-        place = "a key of --speculative-config"
-    yield Way(f"{match[1]}, {place}, as the message asks for it", "none")
-
-
-_OF_DRAFTS = (
-    "num_speculative_tokens", "draft_tensor_parallel_size", "prompt_lookup_max",
-    "prompt_lookup_min", "draft_sample_method", "speculative_token_tree",
-)  # fmt: skip
-"""Keys of vLLM's `config/speculative.py`."""
-
-
-def _one_value(match: re.Match[str]) -> Iterable[Way]:
-    """The value that the message states; a key of --speculative-config by its own name."""
-    name, value = match[1], match[2]
-    key = name.removeprefix("speculative_")
-    if key != name:
-        yield Way(
-            f"{key} {value} in --speculative-config (--{name.replace('_', '-')} before 0.8)",
-            "none",
-            {key: value},
-        )
-    elif value in ("True", "False"):
-        no = "" if value == "True" else "no-"
-        yield Way(f"--{no}{name.replace('_', '-')}", "what it does", {name: value})
-    else:
-        yield Way.that_sets("what the other value does", **{name: value})
-
-
-_RAISED = r"(?:Value|Assertion|NotImplemented|Runtime|Type)Error: "
-
-LAST: tuple[KnownError, ...] = rows(
-    "setting_refused",
-    (r"\b([a-z]{2,40}(?:_[a-z\d]{1,40}){1,6})\s?=\s?['\"]?[\w.-]{1,40}['\"]?,? (?:cannot be other "
-     r"(?:value )?than|(?:must|should|has to|can only) be(?: set to| equal to)?) "
-     r"['\"]?(\d{1,9}|True|False)\b(?!\.\d| (?:<|>|or more|or less))",
-     "The engine takes one value only",
-     _one_value),
-    (rf"{_RAISED}[^:]{{0,80}}?(?:Unknown|unknown|Unsupported|unsupported|"
-     r"[Ii]nvalid|[Uu]nrecognized)\b.{1,200}?(?:Supported|supported|[Vv]alid|Available|available|"
-     r"[Aa]llowed|currently only support)\b"
-     r"[\w ]{0,30}(?:are\b|is\b|:|=)",
-     "The engine has no such value",
-     (Way("one of those that the message lists, or a newer version that has it", "none"),)),
-    (r"ValueError: invalid literal for int\(\) with base 10: ('.{0,80}?')",
-     "A whole number cannot be read",
-     (Way("a whole number in the variable or option that has the value {1}: the frame above "
-          "the error names it", "none"),)),
-    (r"^(?!.{0,300}by this point)(?:ValueError: .{0,120}?(?<![\w-])(?=--[a-z]|[a-z]{2,20}_)|AssertionError: .{0,40}?(?<![\w-])"
-     r"(?=--[a-z]|(?:max|data_parallel|tensor_parallel|pipeline_parallel|decode_context|node|"
-     r"block|world)_))([\w-]{3,80})\W[^.]{0,80}?"
-     r"(?:(?:must|should|has to|needs to) (?:be\b|less\b|equal\b)|"
-     r"cannot be (?:other|larger|greater|less|smaller|higher|lower)\b)",
-     "The engine refuses a value",
-     _as_stated),
-)  # fmt: skip
-"""Wide texts, which count where no other row has matched."""

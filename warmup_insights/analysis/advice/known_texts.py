@@ -3,18 +3,19 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 
 from warmup_insights.analysis.advice.finding import Way
 
 MAX_TEXT = 2000
 AS_STATED = Way("a value as the message asks for it", "none")
-EAGER = Way(
-    "--enforce-eager: no compilation and no graphs",
+EAGER = Way.that_sets(
     "slower decoding; to find out whether only compilation fails",
-    {"enforce_eager": True},
+    ": no compilation and no graphs",
+    enforce_eager=True,
 )
+NO_DEEP_GEMM = Way.that_sets("slower FP8 kernels", VLLM_USE_DEEP_GEMM="0")
 OTHER_BUILD = Way(
     "a build of torch, vLLM and its kernels that was made for this device (for CUDA: an image "
     "with a newer CUDA, or TORCH_CUDA_ARCH_LIST when building)",
@@ -34,6 +35,17 @@ WHEELS = (
     "https://wheels.vllm.ai/RELEASE/{cuda}`, as far as the release has such a build"
 )
 """vLLM `docs/getting_started/installation/gpu.cuda.inc.md`."""
+
+
+@dataclass(frozen=True)
+class Statement:
+    """What a text means: the rule that it belongs to, a title, the ways out."""
+
+    rule: str
+    title: str
+    ways: tuple[Way, ...]
+
+
 WaysOut = tuple[Way, ...] | Callable[[re.Match[str]], Iterable[Way]]
 
 
@@ -56,18 +68,29 @@ class KnownError:
 
     def filled(self, match: re.Match[str]) -> list[Way]:
         """The ways out, with what the error states."""
-        if callable(self.ways):
-            return list(self.ways(match)) or [AS_STATED]
         own = (match[0], *match.groups(""))
-        return [
-            Way(
-                way.suggestion.format(*own),
-                way.price,
-                {n: v.format(*own) if isinstance(v, str) else v
-                 for n, v in way.changes.items()},
-            )
-            for way in self.ways
-        ]  # fmt: skip
+        if callable(self.ways):
+            found = self.ways(match)
+        else:
+            found = (made for way in self.ways for made in _filled(way, own))
+        return list(found) or [AS_STATED]
+
+
+def _filled(way: Way, own: tuple[str, ...]) -> Iterator[Way]:
+    """The way with groups of a text in it; of a setting digits are a number, and where the
+    text states 0 for one there is no such way."""
+    texts = {
+        name: value.format(*own)
+        for name, value in way.changes.items()
+        if isinstance(value, str) and "{" in value
+    }
+    numbers = {name: int(text) for name, text in texts.items() if text.isdecimal()}
+    if 0 not in numbers.values():
+        yield Way(
+            way.suggestion.format(*own),
+            way.price.format(*own),
+            {**way.changes, **texts, **numbers},
+        )
 
 
 def rows(rule: str, *rows: tuple[str, str, WaysOut]) -> tuple[KnownError, ...]:

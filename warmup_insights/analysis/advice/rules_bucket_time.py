@@ -1,4 +1,4 @@
-"""Advice on the time of buckets and around them: steps, near twins, contexts, the garbage
+"""Advice on the time of buckets and around them: steps, near twins, contexts, the
 garbage collector, the sampler, a warm-up that was skipped.
 
 A bucket is counted with the median of those that share its value, so that the first
@@ -19,6 +19,7 @@ from warmup_insights.analysis.advice.finding import (
     Way,
     count_of,
     rule,
+    severity_in,
     severity_of,
     start_rule,
 )
@@ -440,7 +441,7 @@ def garbage_collection(facts: RunFacts) -> Iterator[Finding]:
         return
     least, most = GC_GAIN[0] * gc.seconds, min(GC_GAIN[1] * gc.seconds, gc.steps_s)
     yield Finding(
-        severity_of(facts.start.share(gc.seconds)) if facts.start else "medium",
+        severity_in(facts.start, gc.seconds, "medium"),
         f"Garbage collection took {format_duration(gc.seconds)} of "
         f"{format_duration(gc.steps_s)} of bucket warm-up ({100 * gc.share:.0f} %).",
         {"gc_s": gc.seconds, "steps_s": gc.steps_s},
@@ -562,11 +563,8 @@ SWITCHES = (("VLLM_SKIP_WARMUP", "false"), ("VLLM_ENABLE_BUCKETING", "true"))
 
 def _usual_warmup_s(facts: RunFacts) -> float | None:
     """The median warm-up of other runs of the same model, version and device."""
-    seen = [
-        seconds
-        for other in facts.same_model
-        if (seconds := BY_NAME["warmup_s"].trusted(other))
-    ]
+    known = (BY_NAME["warmup_s"].trusted(other) for other in facts.same_model)
+    seen = [seconds for seconds in known if seconds]
     return median(seen) if seen else None
 
 

@@ -16,7 +16,7 @@ from warmup_insights.analysis.advice.finding import (
     count_of,
     first_lines,
     rule,
-    severity_of,
+    severity_in,
 )
 from warmup_insights.analysis.misses import (
     DIMENSIONS,
@@ -133,10 +133,8 @@ def blocks_beyond_cache(facts: RunFacts) -> Iterator[Finding]:
     rows = [row for row in facts.rows if row.phase == "decode" and row.bucket in beyond]
     seconds = facts.seconds(rows)
     saved = f"; {format_duration(seconds)} of warm-up" if seconds is not None else ""
-    start = facts.start
-    share = start.share(seconds) if start is not None and seconds is not None else 0.0
     yield Finding(
-        severity_of(share),
+        severity_in(facts.start, seconds, "low"),
         f"{len(beyond)} of {len(listed)} decode buckets ask for up to {largest:,} "
         f"blocks, and the cache has {int(blocks):,}.",
         {"num_buckets": len(beyond), "largest": largest, "num_kv_blocks": int(blocks)},
@@ -168,11 +166,10 @@ def executed_differently(facts: RunFacts) -> Iterator[Finding]:
     spent = (
         "" if seconds is None else f"; {format_duration(seconds)} were spent on them"
     )
-    start = facts.start
-    is_long = start is not None and seconds is not None and seconds >= LEAST_S
-    share = start.share(seconds or 0.0) if start is not None and is_long else 0.0
     yield Finding(
-        severity_of(share),
+        severity_in(facts.start, seconds, "low")
+        if (seconds or 0.0) >= LEAST_S
+        else "low",
         f"{len(wrong)} of {len(ran)} buckets ran in another shape than declared, so "
         f"they were not compiled{spent}.",
         {"num_buckets": len(wrong), "num_executed": len(ran)},
@@ -303,12 +300,7 @@ def _wider(summary: RunSummary, highest: Mapping[str, Value]) -> tuple[Way, bool
 def _missed(facts: RunFacts, phase: str, found: Sequence[Diagnosis]) -> Finding:
     count = sum(item.count for item in found)
     summary = facts.summary
-    needed = highest_needs(
-        beyond_ranges(
-            summary, Miss(phase=phase, shape=item.shape, fallback=item.fallback)
-        )
-        for item in found
-    )
+    needed = highest_needs(item.needs for item in found)
     lines = dict.fromkeys(item.file_line for item in found if item.file_line)
     setting, change = "bucket ranges", "ranges that hold the shapes below"
     if has_setting(summary, BUCKET_FILE):
@@ -410,9 +402,8 @@ def unused_buckets(facts: RunFacts) -> Iterator[Finding]:
     ):
         return
     size = sum(row.memory_bytes or 0 for row in rows)
-    start = facts.start
     yield Finding(
-        severity_of(start.share(seconds)) if start is not None else "medium",
+        severity_in(facts.start, seconds, "medium"),
         f"The traffic seen used {used} of {warmed} buckets.",
         {"num_used": used, "num_warmed": warmed, "unused_s": seconds},
         BUCKET_FILE,

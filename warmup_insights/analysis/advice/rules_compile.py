@@ -5,14 +5,15 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Sequence
 
-from warmup_insights.analysis.advice.cause import Failed, failure_rule, poisoned_by
-from warmup_insights.analysis.advice.facts import LEAST_S, RunFacts, Start
+from warmup_insights.analysis.advice.cause import failure_rule, poisoned_by
+from warmup_insights.analysis.advice.facts import LEAST_S, Failed, RunFacts, Start
 from warmup_insights.analysis.advice.finding import (
     Finding,
     Value,
     Way,
     count_of,
     rule,
+    severity_in,
     severity_of,
     start_rule,
 )
@@ -86,10 +87,8 @@ def recipe_cache(facts: RunFacts) -> Iterator[Finding]:
         )
     else:
         return
-    start = facts.start
-    share = start.share(gain[0]) if start is not None and gain is not None else 0.1
     yield Finding(
-        severity_of(share),
+        severity_in(facts.start, gain[0] if gain is not None else None, "medium"),
         title,
         {"warmup_s": seconds, "compiling_s": spent, "value": stated},
         RECIPES,

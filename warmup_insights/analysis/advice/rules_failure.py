@@ -7,11 +7,10 @@ from collections.abc import Iterable, Iterator
 
 from warmup_insights.analysis.advice.cause import (
     STEP_PROFILING,
-    Failed,
     failure_rule,
-    stage_of,
+    statement_about,
 )
-from warmup_insights.analysis.advice.facts import RunFacts
+from warmup_insights.analysis.advice.facts import Failed, RunFacts
 from warmup_insights.analysis.advice.finding import Finding, Rule, Value, Way, rule
 from warmup_insights.analysis.advice.known_texts import AS_STATED, EAGER
 from warmup_insights.analysis.advice.rules_settings import probe_of
@@ -30,6 +29,7 @@ MAX_MESSAGE = 160
 _PROFILED_BUCKETS = (
     "VLLM_PROFILE_PROMPT, VLLM_PROFILE_DECODE, VLLM_PROFILE_UNIFIED and VLLM_PT_PROFILE"
 )
+_MAY_BE_CUT = "the log does not hold the cause: it may be cut, or the start still runs"
 _ANNOUNCES = "the log does not hold the cause: this line only announces it"
 GAUDI_BYTES = 40 * GIB
 """Less than any Gaudi 2 (96 GB) or 3 (128 GB) has, and more than the first generation."""
@@ -145,11 +145,6 @@ def _of_the_part(facts: RunFacts, found: Failed) -> Iterator[Way]:
         )
 
 
-def _ends_in(found: Failed) -> str:
-    """Where the traceback ends, in words behind it."""
-    return f", which ends in {found.module}" if found.module else ""
-
-
 @failure_rule(
     "the process was killed from outside",
     "the failure; time of the lines",
@@ -251,6 +246,7 @@ def failure_unexplained(facts: RunFacts, found: Failed) -> Iterator[Finding]:
         else "VLLM_LOGGING_LEVEL=DEBUG prints the steps before it"
     )
     where = " while it served" if found.is_serving else ""
+    ends_in = f", which ends in {found.module}" if found.module else ""
     price = "the log names the error and not its cause, as far as rules know it"
     if _ABOVE.search(found.message):
         more = (
@@ -277,7 +273,7 @@ def failure_unexplained(facts: RunFacts, found: Failed) -> Iterator[Finding]:
         [
             *first,
             *_past_the_stage(facts, found),
-            Way(f"read the traceback around that line{_ends_in(found)}; {more}", price),
+            Way(f"read the traceback around that line{ends_in}; {more}", price),
             *_without_warmup(facts, found),
             *_other_release(facts, found, price),
         ],
@@ -290,7 +286,7 @@ _OF_COMPILATION = ("compile", "graph_capture", "graph_memory_profile")
 
 def _past_the_stage(facts: RunFacts, found: Failed) -> Iterator[Way]:
     """What leaves out the stage that failed, where a start does without it."""
-    stage = stage_of(facts, found)
+    stage = facts.stage
     is_there = facts.summary.device.kind in ("cuda", "rocm", "xpu")
     if stage.startswith(_OF_COMPILATION) and is_there and not found.is_serving:
         yield EAGER
@@ -413,16 +409,12 @@ def ended_without_trace(facts: RunFacts) -> Iterator[Finding]:
         and known.available_bytes is not None
         and known.available_bytes < weights * (summary.ranks or 1)
     )
-    end = Way(
-        "the rest of the log, if it goes on; if the process ended here, look whether the "
-        f"kernel ended it: {_KERNEL}",
-        "the log does not hold the cause: it may be cut, or the start still runs",
-    )
+    look = f"look whether the kernel ended it: {_KERNEL}"
+    change = f"the rest of the log, if it goes on; if the process ended here, {look}"
     if is_short:
-        end = Way(
-            f"look whether the kernel ended it: {_KERNEL}; a lower --gpu-memory-utilization "
-            "leaves the host more where both share memory",
-            end.price,
+        change = (
+            f"{look}; a lower --gpu-memory-utilization leaves the host more where both "
+            "share memory"
         )
     host = [
         n.text for n in summary.notes if n.topic == "checkpoint" and "RAM" in n.text
@@ -431,7 +423,7 @@ def ended_without_trace(facts: RunFacts) -> Iterator[Finding]:
         f"The log ends after {format_duration(seconds)} with "
         f"{progress_text(summary.progress)}: not ready, without an error or a stop.",
         {"wall_s": seconds, "weights_bytes": weights},
-        [end],
+        [Way(change, _MAY_BE_CUT)],
         "separates a killed process from a log that was cut",
         tuple(host[-2:]),
         severity="high" if is_short else "low",
@@ -493,7 +485,7 @@ def _ways_apart(facts: RunFacts) -> Iterator[Way]:
 def ended_while_connecting(facts: RunFacts) -> Iterator[Finding]:
     """Ranks started, and no line shows that they found one another."""
     summary, seconds = facts.summary, facts.figure("wall_s")
-    stage, ranks = summary.progress.stage.replace(" ", "_"), num_ranks(facts)
+    stage, ranks = facts.stage, num_ranks(facts)
     is_known = summary.engine.version is not None and "max_model_len" in summary.config
     if not _is_open_end(summary) or ranks < 2 or not stage.startswith(_CONNECTING):
         return
@@ -510,7 +502,7 @@ def ended_while_connecting(facts: RunFacts) -> Iterator[Finding]:
             *_ways_apart(facts),
             Way(
                 "the rest of the log, if it goes on",
-                "the log does not hold the cause: it may be cut, or the start still runs",
+                _MAY_BE_CUT,
             ),
         ],
         "the ranks find one another, or the log shows which does not",
@@ -537,7 +529,7 @@ def ended_while_waiting(facts: RunFacts) -> Iterator[Finding]:
         f"The workers did not answer for {format_duration(waited)} in {stage}, and the log "
         "ends so.",
         {"waited_s": waited},
-        [*_ways_past(stage.replace(" ", "_")), *_ways_apart(facts)],
+        [*_ways_past(facts.stage), *_ways_apart(facts)],
         "shows whether this stage hangs or takes long",
         severity="medium",
     )
@@ -561,7 +553,7 @@ def _ways_past(stage: str) -> Iterator[Way]:
 
 def _known(facts: RunFacts, found: Failed) -> Iterator[Finding]:
     """The cause that the text of an error names, and what removes it."""
-    stated = found.statement
+    stated = statement_about(facts, found)
     if stated is None:
         return
     when = " while it served" if found.is_serving else ""
@@ -600,7 +592,7 @@ def _rule(
     )(_known)  # fmt: skip
 
 
-KNOWN = (
+TEXT_RULES = (
     _rule(
         "setting_refused",
         "the engine refused a setting or a combination, and its message states what fits",
@@ -700,6 +692,6 @@ KNOWN = (
 )
 
 RULES = (
-    *KNOWN, deliberate_stop, program_error, killed, stopped_early, failure_unexplained,
+    *TEXT_RULES, deliberate_stop, program_error, killed, stopped_early, failure_unexplained,
     ended_without_trace, ended_while_connecting, ended_while_waiting,
 )  # fmt: skip

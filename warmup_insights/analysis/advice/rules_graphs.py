@@ -9,7 +9,6 @@ from dataclasses import replace
 from itertools import pairwise
 from statistics import fmean, median
 
-from warmup_insights.analysis.advice.cause import failed
 from warmup_insights.analysis.advice.facts import RunFacts, Start
 from warmup_insights.analysis.advice.finding import (
     Finding,
@@ -17,6 +16,7 @@ from warmup_insights.analysis.advice.finding import (
     Way,
     count_of,
     rule,
+    severity_in,
     severity_of,
     start_rule,
 )
@@ -394,9 +394,8 @@ def captures_unused(facts: RunFacts) -> Iterator[Finding]:
     spent = max(seconds, facts.summary.time.seconds_of(*names))
     each = seconds / captured
     saved = each * (captured - used)
-    start = facts.start
     yield Finding(
-        severity_of(start.share(saved)) if start is not None else "medium",
+        severity_in(facts.start, saved, "medium"),
         f"{used} of {captured} graphs captured at start were used; capturing took "
         f"{format_duration(seconds)}.",
         {"num_used": used, "num_captured": captured, "capture_s": seconds},
@@ -432,7 +431,7 @@ def graph_estimate_off(facts: RunFacts) -> Iterator[Finding]:
     usable, cache = facts.figure("usable_bytes"), facts.figure("kv_cache_bytes")
     if estimated is None or actual is None or not total or graphs is None:
         return
-    if graphs.is_reserved is False or failed(facts.summary) is not None:
+    if graphs.is_reserved is False or facts.failed is not None:
         return  # nothing is set aside: the estimate changes nothing
     if facts.summary.memory_or_none.suggested_kv_cache_bytes is not None:
         return  # the engine's own size counts graphs as they were captured

@@ -9,7 +9,6 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
-from warmup_insights.analysis.advice.cause import failed
 from warmup_insights.analysis.advice.facts import RunFacts
 from warmup_insights.analysis.advice.finding import (
     Finding,
@@ -86,7 +85,7 @@ def memory_plan(facts: RunFacts) -> Iterator[Finding]:
     """Other shares of memory give the KV cache or the graphs more, and stay safe."""
     if facts.summary.setting("num_gpu_blocks_override") is not None:
         return  # the number of blocks is set: no share changes it
-    if failed(facts.summary) is not None:
+    if facts.failed is not None:
         return
     division = _division(facts)
     if division is None:

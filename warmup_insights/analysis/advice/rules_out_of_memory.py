@@ -9,17 +9,12 @@ from collections.abc import Iterator, Sequence
 from warmup_insights.analysis.advice.cause import (
     AHEAD,
     FULL_SHARE,
-    Failed,
-    device_bytes,
     explained,
-    failed,
     failure_rule,
     held_by_others,
     is_free_before,
-    stage_of,
-    utilization,
 )
-from warmup_insights.analysis.advice.facts import RunFacts
+from warmup_insights.analysis.advice.facts import Failed, RunFacts
 from warmup_insights.analysis.advice.finding import (
     Finding,
     Value,
@@ -92,12 +87,12 @@ def kv_cache_too_small(facts: RunFacts, found: Failed) -> Iterator[Finding]:
     length = found.stated.max_model_len or facts.summary.setting("max_model_len")
     wanted = "" if length is None else f" of {length:,.0f} tokens"
     fits = found.stated.estimated_model_len
-    if found.needed is None or not found.free:
+    if found.needed_bytes is None or not found.free_bytes:
         title = f"The KV cache holds {fits:,} tokens, less than one request{wanted}"
     else:
         title = (
-            f"One request{wanted} needs {format_bytes(found.needed)} of KV cache, and "
-            f"there are {format_bytes(found.free)}"
+            f"One request{wanted} needs {format_bytes(found.needed_bytes)} of KV cache, and "
+            f"there are {format_bytes(found.free_bytes)}"
         )
     numbers = numbers_of(found, max_model_len=length, estimated_model_len=fits)
     shorter = list(_shorter(facts, found, length))
@@ -121,10 +116,13 @@ def kv_cache_too_small(facts: RunFacts, found: Failed) -> Iterator[Finding]:
 def _larger_on_host(facts: RunFacts, found: Failed) -> Iterator[Way]:
     """On a CPU the cache has a size that was set, or what is left of a share of the memory
     (vLLM `v1/worker/cpu_worker.py determine_available_memory`)."""
-    if facts.summary.memory_or_none.usable_bytes is not None or found.needed is None:
+    if (
+        facts.summary.memory_or_none.usable_bytes is not None
+        or found.needed_bytes is None
+    ):
         yield from _larger_share(facts, found)
         return
-    space = math.ceil(found.needed / GIB)
+    space = math.ceil(found.needed_bytes / GIB)
     yield Way.that_sets(
         "memory of the host, on the node that the worker is bound to",
         " (GiB; or --kv-cache-memory-bytes)",
@@ -144,8 +142,8 @@ def _item_tokens(facts: RunFacts) -> int:
 
 def _shorter(facts: RunFacts, found: Failed, length: float | None) -> Iterator[Way]:
     fits = found.stated.estimated_model_len
-    if fits is None and length and found.needed and found.free:
-        fits = int(length * found.free / found.needed)
+    if fits is None and length and found.needed_bytes and found.free_bytes:
+        fits = int(length * found.free_bytes / found.needed_bytes)
     if fits is None or fits < LENGTH_STEP:
         return
     value = math.floor(LENGTH_SHARE * fits / LENGTH_STEP) * LENGTH_STEP
@@ -164,7 +162,7 @@ def _smaller_cache_type(facts: RunFacts, found: Failed) -> Iterator[Way]:
     kind = str(facts.summary.config.get("kv_cache_dtype", "auto"))
     dtype = str(facts.summary.config.get("dtype", ""))
     is_wide = kind in _16_BIT or (kind == "auto" and dtype.endswith(_16_BIT))
-    if found.needed is None or not found.free or not is_wide:
+    if found.needed_bytes is None or not found.free_bytes or not is_wide:
         return
     price = (
         "accuracy; the attention of the model and of a draft model must allow it, and it "
@@ -173,13 +171,13 @@ def _smaller_cache_type(facts: RunFacts, found: Failed) -> Iterator[Way]:
     name = "fp8"
     if facts.summary.device.kind == "hpu":
         name, price = "fp8_inc", f"a calibration; {price}"
-    short = found.needed / 2 - found.free
-    enough = f": {format_bytes(found.needed / 2)} are enough"
+    short = found.needed_bytes / 2 - found.free_bytes
+    enough = f": {format_bytes(found.needed_bytes / 2)} are enough"
     if short <= 0:
         yield Way.that_sets(price, enough, kv_cache_dtype=name)
         return
-    share = share_for(facts, found, short)
-    if share is None or share > highest_share(facts, found):
+    share = share_for(facts, short)
+    if share is None or share > highest_share(facts):
         half = f"--kv-cache-dtype {name}{enough} for half of it"
         yield Way(
             f"{half}, {format_bytes(short)} short", f"not enough by itself; {price}"
@@ -198,9 +196,12 @@ def _smaller_reserve(facts: RunFacts, found: Failed) -> Iterator[Way]:
     captured, so a part stays."""
     reserve = facts.summary.memory_or_none.graph_reserved_fraction
     usable = facts.figure("usable_bytes")
-    if not usable or not reserve or found.needed is None or not found.free:
+    if not usable or not reserve or found.needed_bytes is None or not found.free_bytes:
         return
-    share = math.floor(100 * (reserve - (found.needed - found.free) / usable)) / 100
+    share = (
+        math.floor(100 * (reserve - (found.needed_bytes - found.free_bytes) / usable))
+        / 100
+    )
     if share >= LEAST_RESERVE:
         yield Way.that_sets(
             "less room for graphs; buckets that get none run slower",
@@ -209,16 +210,16 @@ def _smaller_reserve(facts: RunFacts, found: Failed) -> Iterator[Way]:
 
 
 def _larger_share(facts: RunFacts, found: Failed) -> Iterator[Way]:
-    if found.needed is None or found.free is None:
-        share = utilization(facts)
-        if share is None or share < highest_share(facts, found):
+    if found.needed_bytes is None or found.free_bytes is None:
+        share = facts.utilization
+        if share is None or share < highest_share(facts):
             now = "" if share is None else f" (now {share:g})"
             yield Way(
                 f"a higher --gpu-memory-utilization{now}, as far as memory is free at the start",
                 "less margin; how much is needed the message states in tokens only",
             )
         return
-    yield share_way(facts, found, found.needed - found.free)
+    yield share_way(facts, found.needed_bytes - found.free_bytes)
 
 
 @failure_rule(
@@ -232,11 +233,11 @@ def _larger_share(facts: RunFacts, found: Failed) -> Iterator[Way]:
 def memory_taken(facts: RunFacts, found: Failed) -> Iterator[Finding]:
     """Less is free than the utilisation needs, before anything was loaded."""
     total = found.stated.total_bytes
-    if not total or found.free is None:
+    if not total or found.free_bytes is None:
         return
-    others = total - found.free
+    others = total - found.free_bytes
     wanted = found.stated.wanted_utilization or 0.0
-    share = math.floor(100 * found.free / total) / 100 - 0.01
+    share = math.floor(100 * found.free_bytes / total) / 100 - 0.01
     numbers = numbers_of(
         found, total_bytes=total, others_bytes=others,
         gpu_memory_utilization=found.stated.wanted_utilization,
@@ -250,7 +251,7 @@ def memory_taken(facts: RunFacts, found: Failed) -> Iterator[Finding]:
     lower = [] if share < PLAUSIBLE_SHARE * wanted or share <= 0 else [
         Way(
             f"--gpu-memory-utilization {share:.2f}",
-            f"{format_bytes((found.needed or 0) - share * total)} less for weights and KV "
+            f"{format_bytes((found.needed_bytes or 0) - share * total)} less for weights and KV "
             "cache; both must still fit",
             {"gpu_memory_utilization": round(share, 2)},
         )
@@ -264,9 +265,9 @@ def memory_taken(facts: RunFacts, found: Failed) -> Iterator[Finding]:
         )
     ] if is_shared else []  # fmt: skip
     yield finding_of(
-        f"{format_bytes(found.free)} of {format_bytes(total)} were free at the start, and "
+        f"{format_bytes(found.free_bytes)} of {format_bytes(total)} were free at the start, and "
         f"a utilisation of {found.stated.wanted_utilization:g} asks for "
-        f"{format_bytes(found.needed)}{found.where}; {format_bytes(others)} were in use.",
+        f"{format_bytes(found.needed_bytes)}{found.where}; {format_bytes(others)} were in use.",
         numbers,
         [*lower, stop, *files]
         if share >= CLOSE_SHARE * wanted
@@ -298,11 +299,11 @@ def no_room_for_cache(facts: RunFacts) -> Iterator[Finding]:
     is_negative = cache is not None and cache <= 0
     # An engine that started got its KV cache, whatever was left for it.
     is_ready = facts.summary.status in ("finished", "skipped")
-    is_going_on = failed(facts.summary) is None and not is_ready
+    is_going_on = facts.failed is None and not is_ready
     if found is None and not (is_negative and is_going_on):
         return
     missing = -cache if cache is not None and is_negative else None
-    weights, share = facts.figure("weights_bytes"), utilization(facts)
+    weights, share = facts.figure("weights_bytes"), facts.utilization
     stated: dict[str, Value | None] = {
         "line": found.line if found is not None else None, "kv_cache_bytes": cache,
         "gpu_memory_utilization": share, "weights_bytes": weights,
@@ -313,7 +314,7 @@ def no_room_for_cache(facts: RunFacts) -> Iterator[Finding]:
         title = f"{format_bytes(cache)} were left for the KV cache"
     where = found.where if found is not None else ""
     ways = [
-        *_memory_of_host(facts), *_one_after_another(facts, missing, weights), *_share_above(facts, found, missing),
+        *_memory_of_host(facts), *_one_after_another(facts, missing, weights), *_share_above(facts, missing),
         *shorter_steps(facts), *fewer_weight_bits(facts, facts.figure("weights_bytes")), *more_devices(facts),
     ]  # fmt: skip
     yield finding_of(
@@ -358,13 +359,11 @@ def _beside(facts: RunFacts) -> str:
     return f"{words}, with {format_bytes(sum(held))} of weights" if held else words
 
 
-def _share_above(
-    facts: RunFacts, found: Failed | None, missing: float | None
-) -> Iterator[Way]:
-    per_share = bytes_per_share(facts, found) or 0.0
-    if missing is not None and (missing or utilization(facts) is not None):
+def _share_above(facts: RunFacts, missing: float | None) -> Iterator[Way]:
+    per_share = bytes_per_share(facts) or 0.0
+    if missing is not None and (missing or facts.utilization is not None):
         # Zero bytes are no block yet: a hundredth more than what is missing.
-        yield share_way(facts, found, missing + 0.001 * per_share)
+        yield share_way(facts, missing + 0.001 * per_share)
     else:
         yield Way(
             "a higher --gpu-memory-utilization",
@@ -383,12 +382,12 @@ def _share_above(
 )
 def allocation_refused(facts: RunFacts, found: Failed) -> Iterator[Finding]:
     """An allocation failed while far more was free."""
-    if found.needed is None or found.free is None:
+    if found.needed_bytes is None or found.free_bytes is None:
         return
-    share = utilization(facts)
+    share = facts.utilization
     at = "" if share is None else f" at utilisation {share:g}"
     yield finding_of(
-        f"{format_bytes(found.needed)} could not be had while {format_bytes(found.free)} "
+        f"{format_bytes(found.needed_bytes)} could not be had while {format_bytes(found.free_bytes)} "
         f"were reported free{at}{found.where}: this is no lack of room.",
         numbers_of(found, gpu_memory_utilization=share),
         [
@@ -399,7 +398,7 @@ def allocation_refused(facts: RunFacts, found: Failed) -> Iterator[Finding]:
             ),
             Way(
                 "a lower --gpu-memory-utilization, or fewer buckets",
-                f"does not help: {format_bytes(found.free - found.needed)} more than "
+                f"does not help: {format_bytes(found.free_bytes - found.needed_bytes)} more than "
                 "needed were free",
             ),
         ],
@@ -428,7 +427,7 @@ _PARAMETERS = re.compile(r"(?<![\dx.A-Za-z])(\d{1,4}(?:\.\d{1,2})?)[Bb](?![A-Za-
 )
 def weights_too_large(facts: RunFacts, found: Failed) -> Iterator[Finding]:
     """The weights leave no room for anything else, or do not fit at all."""
-    capacity, weights = device_bytes(facts, found), facts.figure("weights_bytes")
+    capacity, weights = facts.device_bytes, facts.figure("weights_bytes")
     named = None if weights is not None else _bytes_by_name(facts)
     size = weights or named
     numbers = numbers_of(
@@ -501,7 +500,7 @@ def out_of_memory(facts: RunFacts, found: Failed) -> Iterator[Finding]:
     if is_free_before(facts, found):
         free += " before that bucket ran"
     for value, text in (
-        (found.free, free), (found.needed, "{} were needed"),
+        (found.free_bytes, free), (found.needed_bytes, "{} were needed"),
         (trend, "{} went with each bucket before it"),
     ):  # fmt: skip
         if value is not None:
@@ -562,7 +561,7 @@ def never_reached(facts: RunFacts) -> list[str]:
 
 def _shortfall(found: Failed, trend: float | None, num_missing: int) -> float | None:
     """What was missing to go on: for this bucket, and for the rest at the same pace."""
-    needed, free = found.needed, found.free
+    needed, free = found.needed_bytes, found.free_bytes
     known = [trend * (num_missing + 1) - (free or 0)] if trend is not None else []
     if needed is not None:
         # What was free before a step is no proof that the step took nothing itself.
@@ -589,7 +588,7 @@ def _room_ways(
     unused = found.stated.unallocated_bytes
     # vLLM `device_allocator/cumem.py` refuses to start with both.
     sleeps = str(facts.summary.config.get("enable_sleep_mode", "")).lower() == "true"
-    if unused and found.needed and unused >= found.needed and not sleeps:
+    if unused and found.needed_bytes and unused >= found.needed_bytes and not sleeps:
         yield Way.that_sets(
             f"none known; {format_bytes(unused)} were held and used by no tensor",
             PYTORCH_CUDA_ALLOC_CONF="expandable_segments:True",
@@ -601,7 +600,7 @@ def _room_ways(
             "none for this engine",
         )
         return
-    logits = tuple(fewer_logits(facts, found, stage_of(facts, found)))
+    logits = tuple(fewer_logits(facts, found))
     yield from logits
     is_fixed = facts.summary.setting("num_gpu_blocks_override") is not None
     if is_fixed:
@@ -610,22 +609,20 @@ def _room_ways(
             "KV cache",
         )
     has_cache = memory.num_kv_blocks or memory.kv_cache_bytes or memory.kv_cache_tokens
-    is_before = (
-        not has_cache and found.bucket is None and _is_before_cache(facts, found)
-    )
+    is_before = not has_cache and found.bucket is None and _is_before_cache(facts)
     yield from _fewer_blocks(facts, found)
     if shortfall is not None and not is_fixed and not _exceeds_device(facts, found):
         yield from _larger_reserve(facts, shortfall)
         if not is_before:
-            yield from _less_for_cache(facts, found, shortfall)
-    if (has_cache or found.phase) and _is_capturing(facts, found):
+            yield from _less_for_cache(facts, shortfall)
+    if (has_cache or found.phase) and _is_capturing(facts):
         yield from _room_for_graphs(shortfall, is_fixed=is_fixed)
     elif found.bucket is not None:
         yield from smaller_batch(facts, found)
     else:
-        yield from _smaller_items(facts, found)
+        yield from _smaller_items(facts)
         yield from _fewer_tokens(facts, is_before=is_before, is_of_logits=bool(logits))
-        is_seen = found.phase or stage_of(facts, found) != UNSEEN
+        is_seen = found.phase or facts.stage != UNSEEN
         if shortfall is None and not is_seen:
             yield Way(
                 "a lower --gpu-memory-utilization",
@@ -635,14 +632,14 @@ def _room_ways(
     yield from more_devices(facts)
 
 
-def _smaller_items(facts: RunFacts, found: Failed) -> Iterator[Way]:
+def _smaller_items(facts: RunFacts) -> Iterator[Way]:
     """Fewer or smaller images and videos, where the encoder was profiled last (vLLM
     `v1/worker/gpu_model_runner.py profile_run`, `multimodal/profiling.py`)."""
     is_profiled = any(
         note.topic == "multimodal" and _PROFILED.search(note.text)
         for note in facts.summary.notes
     )
-    if not is_profiled or not stage_of(facts, found).startswith("profile_run"):
+    if not is_profiled or not facts.stage.startswith("profile_run"):
         return
     yield Way(
         "fewer images or videos in one request (--limit-mm-per-prompt, 0 of a kind that does "
@@ -692,24 +689,24 @@ def _is_empty_handed(facts: RunFacts, found: Failed) -> bool:
         return False
     if facts.figure("weights_bytes") is not None:
         return False
-    is_ahead = found.phase is None and stage_of(facts, found) in AHEAD
+    is_ahead = found.phase is None and facts.stage in AHEAD
     return is_ahead or _NCCL.search(found.message) is not None
 
 
 def _exceeds_device(facts: RunFacts, found: Failed) -> bool:
     """Whether one allocation was larger than the device: neither other programs nor a
     smaller KV cache make room for it. XLA states what a program takes in all."""
-    needed, total = found.needed, found.stated.total_bytes
+    needed, total = found.needed_bytes, found.stated.total_bytes
     is_all = facts.summary.device.kind == "tpu"
     return needed is not None and total is not None and needed > total and not is_all
 
 
-def _is_before_cache(facts: RunFacts, found: Failed) -> bool:
+def _is_before_cache(facts: RunFacts) -> bool:
     """Whether the stage comes before the KV cache, as far as the log shows it.
 
     On CUDA the profiling run compiles; elsewhere compilation may follow the cache.
     """
-    stage, graphs = stage_of(facts, found), facts.summary.graphs
+    stage, graphs = facts.stage, facts.summary.graphs
     if graphs is not None and graphs.duration_s is not None:
         return False
     if facts.summary.device.kind not in ("cuda", "rocm"):
@@ -735,10 +732,10 @@ def _fewer_tokens(
         )
 
 
-def _is_capturing(facts: RunFacts, found: Failed) -> bool:
+def _is_capturing(facts: RunFacts) -> bool:
     """Whether graphs are captured beside a KV cache that took what activations left."""
     is_cuda = facts.summary.device.kind in ("cuda", "rocm")
-    return is_cuda and stage_of(facts, found).startswith("graph_capture")
+    return is_cuda and facts.stage.startswith("graph_capture")
 
 
 def _room_for_graphs(shortfall: float | None, *, is_fixed: bool) -> Iterator[Way]:
@@ -772,9 +769,9 @@ def _larger_reserve(facts: RunFacts, shortfall: float) -> Iterator[Way]:
         yield Way.that_sets(lost, VLLM_GRAPH_RESERVED_MEM=share)
 
 
-def _less_for_cache(facts: RunFacts, found: Failed, shortfall: float) -> Iterator[Way]:
-    share = utilization(facts)
-    total = facts.figure("free_bytes") or device_bytes(facts, found)
+def _less_for_cache(facts: RunFacts, shortfall: float) -> Iterator[Way]:
+    share = facts.utilization
+    total = facts.figure("free_bytes") or facts.device_bytes
     if total and not share:
         part = math.ceil(100 * 1.05 * shortfall / total) / 100
         yield Way(
@@ -823,7 +820,7 @@ LEAST_ROOM_SHARE = 0.03
 )
 def out_of_memory_serving(facts: RunFacts, found: Failed) -> Iterator[Finding]:
     """Memory ran out while serving: the margin beside the KV cache was too small."""
-    total, share = device_bytes(facts, found), utilization(facts)
+    total, share = facts.device_bytes, facts.utilization
     margin = facts.figure("margin_bytes")
     if facts.figure("free_bytes") is None:
         margin = None  # what others held is in it
@@ -849,13 +846,13 @@ def _less_cache(
     facts: RunFacts, found: Failed, total: float | None, margin: float | None
 ) -> Way:
     """A KV cache smaller by 1.5 times what was missing, or by the margin there was."""
-    share, fixed = utilization(facts), facts.summary.setting("num_gpu_blocks_override")
+    share, fixed = facts.utilization, facts.summary.setting("num_gpu_blocks_override")
     if not total:
         return Way(
             "a smaller KV cache: --gpu-memory-utilization lower by 0.03 or more",
             "requests that fit at once; the log does not hold the device, so not how much",
         )
-    wanted = margin or 0.0 if found.needed is None else 1.5 * found.needed
+    wanted = margin or 0.0 if found.needed_bytes is None else 1.5 * found.needed_bytes
     more = max(wanted, LEAST_ROOM_SHARE * total)
     blocks = facts.blocks_in(more)
     if fixed is not None:
@@ -901,7 +898,7 @@ def wake_up_failed(facts: RunFacts, found: Failed) -> Iterator[Finding]:
         return
     last = [s for s in serving.sleeps if s.action == "sleep" and s.freed_bytes]
     freed = last[-1].freed_bytes if last else None
-    used, total = (last[-1].used_bytes if last else None), device_bytes(facts, found)
+    used, total = (last[-1].used_bytes if last else None), facts.device_bytes
     title = f"Memory ran out while the engine woke up{found.where}"
     if freed is not None:
         title += f": {format_bytes(freed)} that sleeping freed must be had again"
@@ -909,7 +906,7 @@ def wake_up_failed(facts: RunFacts, found: Failed) -> Iterator[Finding]:
     if freed is not None and used is not None and total:
         taken = total - used - freed
         title += f", beside {format_bytes(used)} that stayed in use"
-    share = utilization(facts)
+    share = facts.utilization
     numbers = numbers_of(
         found, freed_bytes=freed, used_bytes=used, total_bytes=total,
         gpu_memory_utilization=share,

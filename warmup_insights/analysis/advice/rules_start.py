@@ -154,9 +154,7 @@ def slow_imports(facts: RunFacts, start: Start) -> Iterator[Finding]:
     seconds = sum(start.seconds[name] for name in phases)
     if seconds < SLOW_IMPORTS_S or start.share(seconds) < SLOW_IMPORTS_SHARE:
         return
-    warm = [
-        own for other in facts.same_model if (own := other.time.seconds_of(*phases))
-    ]
+    warm = facts.others_s(*phases)
     typical = median(warm) if len(warm) >= 2 else None
     gain = (0.0, seconds - typical) if typical and typical < seconds else None
     yield Finding(
@@ -383,11 +381,7 @@ def profile_run(facts: RunFacts, start: Start) -> Iterator[Finding]:
         return
     compiled = facts.figure("compile_s")
     after = f", after {format_duration(compiled)} of compilation" if compiled else ""
-    seen = [
-        own
-        for other in facts.same_model
-        if (own := other.time.seconds_of("profile_run")) and own < seconds
-    ]
+    seen = [own for own in facts.others_s("profile_run") if own < seconds]
     known, size = facts.summary.checkpoint, weights_bytes(facts.summary)
     room = known.available_bytes if known is not None else None
     setting, kept = _kernel_caches(facts.summary)

@@ -163,11 +163,7 @@ def _reading_gain(
     Whether the disk gives that rate shows another start that read the files as quickly.
     """
     known = facts.summary.checkpoint
-    seen = [
-        other_s
-        for other in facts.same_model
-        if (other_s := other.time.seconds_of("load_weights"))
-    ]
+    seen = facts.others_s("load_weights")
     if seen and min(seen) < 0.8 * seconds:
         best = min(seen)
         words = f"another start read the same files in {format_duration(best)}"

@@ -9,8 +9,8 @@ and `model_executor/layers/`. What is quoted is the text of the log; no value is
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import replace
 
 from warmup_insights.analysis.advice.features import FEATURES, Feature
 from warmup_insights.analysis.advice.finding import Value, Way
@@ -18,6 +18,9 @@ from warmup_insights.analysis.advice.known_texts import (
     MAX_TEXT,
     OTHER_BUILD,
     OTHER_WEIGHTS,
+    KnownError,
+    Statement,
+    rows,
 )
 
 MAX_QUOTE = 300
@@ -157,15 +160,6 @@ OTHER_RELEASE = Way(
 )
 
 
-@dataclass(frozen=True)
-class Statement:
-    """What a message states: the rule that it belongs to, what it means, the ways out."""
-
-    rule: str
-    title: str
-    ways: tuple[Way, ...]
-
-
 def text_of(message: str) -> str:
     """The text of an error on one line, without its kind and what quotes it."""
     text = " ".join(message[:MAX_TEXT].split())
@@ -268,7 +262,19 @@ def named_features(text: str, config: Mapping[str, Value]) -> list[Feature]:
 def statement(
     message: str, stage: str, config: Mapping[str, Value]
 ) -> Statement | None:
-    """What a message states, in a stage; None where it states nothing of use."""
+    """What a message states, in a stage, the surest first; None where it states nothing of
+    use."""
+    return (
+        _sentence(message, stage, config)
+        or _wide_text(message, config)
+        or _refused_value(message, stage, config)
+    )
+
+
+def _sentence(
+    message: str, stage: str, config: Mapping[str, Value]
+) -> Statement | None:
+    """A remedy, a refusal or a requirement in a sentence of a message."""
     text = text_of(message)
     if _OF_PYTHON.search(text) or not text:
         return None
@@ -293,7 +299,19 @@ def statement(
     return None
 
 
-def refused_value(
+def _wide_text(message: str, config: Mapping[str, Value]) -> Statement | None:
+    """The first row of `WIDE` that a message matches."""
+    for known in WIDE:
+        if match := known.match(message):
+            first, *others = known.filled(match)
+            first = replace(
+                first, suggestion=first.suggestion + present(message, config)
+            )
+            return Statement(known.rule, known.title, (first, *others))
+    return None
+
+
+def _refused_value(
     message: str, stage: str, config: Mapping[str, Value]
 ) -> Statement | None:
     """What a message states of a value, where the engine does nothing but read settings."""
@@ -416,3 +434,64 @@ def _requirement(
             *ways, *([] if is_configuring else [OTHER_RELEASE]),
         ),
     )  # fmt: skip
+
+
+_OF_DRAFTS = (
+    "num_speculative_tokens", "draft_tensor_parallel_size", "prompt_lookup_max",
+    "prompt_lookup_min", "draft_sample_method", "speculative_token_tree",
+)  # fmt: skip
+"""Keys of vLLM's `config/speculative.py`."""
+
+
+def _as_stated(match: re.Match[str]) -> Iterable[Way]:
+    """A setting by its name, with the place that it has in the command."""
+    place = "an option or a value in the files of the model"
+    if match[1] in _OF_DRAFTS:
+        place = "a key of --speculative-config"
+    yield Way(f"{match[1]}, {place}, as the message asks for it", "none")
+
+
+def _one_value(match: re.Match[str]) -> Iterable[Way]:
+    """The value that the message states; a key of --speculative-config by its own name."""
+    name, value = match[1], match[2]
+    key = name.removeprefix("speculative_")
+    if key != name:
+        yield Way(
+            f"{key} {value} in --speculative-config (--{name.replace('_', '-')} before 0.8)",
+            "none",
+            {key: value},
+        )
+    elif value in ("True", "False"):
+        no = "" if value == "True" else "no-"
+        yield Way(f"--{no}{name.replace('_', '-')}", "what it does", {name: value})
+    else:
+        yield Way.that_sets("what the other value does", **{name: value})
+
+
+_RAISED = r"(?:Value|Assertion|NotImplemented|Runtime|Type)Error: "
+WIDE: tuple[KnownError, ...] = rows(
+    "setting_refused",
+    (r"\b([a-z]{2,40}(?:_[a-z\d]{1,40}){1,6})\s?=\s?['\"]?[\w.-]{1,40}['\"]?,? (?:cannot be other "
+     r"(?:value )?than|(?:must|should|has to|can only) be(?: set to| equal to)?) "
+     r"['\"]?(\d{1,9}|True|False)\b(?!\.\d| (?:<|>|or more|or less))",
+     "The engine takes one value only",
+     _one_value),
+    (rf"{_RAISED}[^:]{{0,80}}?(?:Unknown|unknown|Unsupported|unsupported|"
+     r"[Ii]nvalid|[Uu]nrecognized)\b.{1,200}?(?:Supported|supported|[Vv]alid|Available|available|"
+     r"[Aa]llowed|currently only support)\b"
+     r"[\w ]{0,30}(?:are\b|is\b|:|=)",
+     "The engine has no such value",
+     (Way("one of those that the message lists, or a newer version that has it", "none"),)),
+    (r"ValueError: invalid literal for int\(\) with base 10: ('.{0,80}?')",
+     "A whole number cannot be read",
+     (Way("a whole number in the variable or option that has the value {1}: the frame above "
+          "the error names it", "none"),)),
+    (r"^(?!.{0,300}by this point)(?:ValueError: .{0,120}?(?<![\w-])(?=--[a-z]|[a-z]{2,20}_)|AssertionError: .{0,40}?(?<![\w-])"
+     r"(?=--[a-z]|(?:max|data_parallel|tensor_parallel|pipeline_parallel|decode_context|node|"
+     r"block|world)_))([\w-]{3,80})\W[^.]{0,80}?"
+     r"(?:(?:must|should|has to|needs to) (?:be\b|less\b|equal\b)|"
+     r"cannot be (?:other|larger|greater|less|smaller|higher|lower)\b)",
+     "The engine refuses a value",
+     _as_stated),
+)  # fmt: skip
+"""Texts of a value that is refused, the narrowest first."""

@@ -6,8 +6,7 @@ import math
 import re
 from collections.abc import Iterator, Sequence
 
-from warmup_insights.analysis.advice.cause import Failed, device_bytes, utilization
-from warmup_insights.analysis.advice.facts import RunFacts
+from warmup_insights.analysis.advice.facts import Failed, RunFacts
 from warmup_insights.analysis.advice.finding import (
     Finding,
     Severity,
@@ -67,15 +66,15 @@ def monitor(facts: RunFacts) -> str:
 def numbers_of(found: Failed, **more: Value | None) -> dict[str, Value]:
     """The line and the figures of a failure that are known."""
     values: dict[str, Value | None] = {
-        "line": found.line, "needed_bytes": found.needed, "free_bytes": found.free, **more
+        "line": found.line, "needed_bytes": found.needed_bytes, "free_bytes": found.free_bytes, **more
     }  # fmt: skip
     return {name: value for name, value in values.items() if value is not None}
 
 
-def share_way(facts: RunFacts, found: Failed | None, short: float) -> Way:
+def share_way(facts: RunFacts, short: float) -> Way:
     """The utilisation that gives so many bytes more, or why it cannot."""
-    share = share_for(facts, found, short)
-    highest = highest_share(facts, found)
+    share = share_for(facts, short)
+    highest = highest_share(facts)
     more = format_bytes(short)
     if share is None:
         return Way(
@@ -95,26 +94,26 @@ def share_way(facts: RunFacts, found: Failed | None, short: float) -> Way:
     )
 
 
-def share_for(facts: RunFacts, found: Failed | None, short: float) -> float | None:
+def share_for(facts: RunFacts, short: float) -> float | None:
     """The utilisation with so many bytes more, up to whole hundredths."""
-    share, per_share = utilization(facts), bytes_per_share(facts, found)
+    share, per_share = facts.utilization, bytes_per_share(facts)
     if share is None or not per_share:
         return None
     return math.ceil(100 * (share + short / per_share) - 1e-9) / 100
 
 
-def bytes_per_share(facts: RunFacts, found: Failed | None) -> float | None:
+def bytes_per_share(facts: RunFacts) -> float | None:
     """KV cache for a utilisation of 1: of what is free on HPU, of the device on CUDA."""
     reserve = facts.summary.memory_or_none.graph_reserved_fraction
     if reserve is not None:
         free = facts.figure("free_bytes")
         return free * (1 - reserve) if free else None
-    return device_bytes(facts, found)
+    return facts.device_bytes
 
 
-def highest_share(facts: RunFacts, found: Failed | None) -> float:
+def highest_share(facts: RunFacts) -> float:
     """The highest utilisation that can be set: less than was free when the start began."""
-    memory, total = facts.summary.memory_or_none, device_bytes(facts, found)
+    memory, total = facts.summary.memory_or_none, facts.device_bytes
     free = facts.figure("free_bytes")
     if not total or not free or memory.graph_reserved_fraction is not None:
         return MAX_UTILIZATION
@@ -210,11 +209,11 @@ def shorter_steps(facts: RunFacts) -> Iterator[Way]:
     )
 
 
-def fewer_logits(facts: RunFacts, found: Failed, stage: str) -> Iterator[Way]:
+def fewer_logits(facts: RunFacts, found: Failed) -> Iterator[Way]:
     """Half of the requests whose logits or pooled states did not fit (vLLM
     `_dummy_sampler_run`, `_dummy_pooler_run`)."""
     match = _DUMMIES.search(found.message)
-    kind = match[1] if match is not None else stage
+    kind = match[1] if match is not None else facts.stage
     if not kind.startswith(("sampler", "pooler")):
         return
     what = "logits" if kind.startswith("sampler") else "states"
