@@ -9,6 +9,8 @@ from parsers.engine.envelope import Record, peel
 
 LIMIT = 2_000_000
 """Characters joined at most."""
+MAX_DETAILS = 40
+"""Lines below an error that are joined to it at most."""
 _JSON_PAIR = re.compile(r'"[^"]{1,80}": (?:"(?:[^"\\]|\\.){0,5000}"|-?[\d.]{1,20})')
 _REASONS = "linear layer. Reasons:"
 """End of the first line of an error (vLLM `model_executor/kernels/linear/__init__.py`)."""
@@ -21,7 +23,7 @@ _RAISED = "Error: "
 """In the first line of an error, before the orders to the user below it."""
 _ORDER = (
     r"\s{0,8}(?:[-*] )?(?:[Pp]lease|You (?:can|may|must|should|need)|Try|Set|Use|Install|Upgrade|"
-    r"Make sure|Consider|Either|If you|Hint|Pass|To (?:fix|resolve|use|avoid|disable|enable|run)|"
+    r"Make sure|Consider|Either|If you|Hint|To (?:fix|resolve|use|avoid|disable|enable|run)|"
     r"pip install)\b.{1,600}"
 )
 _DETAILS = {
@@ -30,10 +32,15 @@ _DETAILS = {
     _REFUSED: re.compile(
         r"[A-Za-z_][\w.]{0,80}|  (?!Value error, |Assertion failed, )\S.{0,600}"
     ),
-    _RAISED: re.compile(rf"{_ORDER}|\s{{0,8}}"),
 }
 """Text in the first line of an error to the lines below that are part of it."""
+_ORDERS = re.compile(rf"{_ORDER}|\s{{0,8}}")
 _LIST_PIECE = re.compile(r"[\s\d(),.\[\]-]{1,100000}")
+
+
+_PARTIAL, _LIST = "partial", "list"
+"""What a held record waits for besides the lines of an error: the rest of its line, or of
+the list that it begins."""
 
 
 class Joiner:
@@ -41,6 +48,12 @@ class Joiner:
 
     def __init__(self) -> None:
         self._held: Record | None = None
+        self._waits_for = ""
+        """`_PARTIAL`, `_LIST`, or the text that shows an error of several lines."""
+        self._pieces: list[str] = []
+        """What followed the held record so far."""
+        self._size = 0
+        """Characters of those."""
         self._line = 0
         self._json: list[str] = []
 
@@ -73,40 +86,70 @@ class Joiner:
             if done is None:
                 return []
             return [(item, self._line) for item in done]
-        held = self._held
-        if held is not None:
-            if _continues(held, record) and len(held.message) < LIMIT:
-                if _kind_of(held) is not None:
-                    text, head = record.message.strip(), held.message.rstrip()
-                    mark = "" if head.endswith((":", ".")) else ";"
-                    held.message = f"{head}{mark} {text}" if text else held.message
+        if self._held is not None:
+            if self._goes_on(self._held, record):
+                self._pieces.append(record.message)
+                self._size += len(record.message)
+                if self._waits_for == _PARTIAL:
+                    is_whole = not record.partial
                 else:
-                    held.message += record.message
-                held.partial = record.partial
-                if not _is_open(held):
-                    self._held = None
-                    out.append((held, self._line))
-                return out
-            self._held = None
-            out.append((held, self._line))
-        if _is_open(record):
+                    is_whole = self._waits_for == _LIST and "]" in record.message
+                if not is_whole and self._size < LIMIT:
+                    return []
+                # What was a part of a line may begin a list or an error.
+                ((record, line),) = self._take_held()
+                record.partial = False
+            else:
+                out += self._take_held()
+        self._waits_for = _open_part(record)
+        if self._waits_for:
             self._held, self._line = record, line
         else:
             out.append((record, line))
         return out
 
+    def _goes_on(self, held: Record, record: Record) -> bool:
+        """Whether a line is part of the held record."""
+        kind = self._waits_for
+        if kind == _PARTIAL:
+            return True
+        if kind == _LIST:
+            has_head = record.stamp is not None or record.level is not None
+            return not has_head and _LIST_PIECE.fullmatch(record.message) is not None
+        is_same = (record.process, record.pid) == (held.process, held.pid)
+        if not is_same or len(self._pieces) >= MAX_DETAILS:
+            return False
+        text = record.message.rstrip()
+        if kind == _RAISED:
+            # One call of the logger prints them, or none does.
+            heads = [(own.level, own.file, own.stamp) for own in (held, record)]
+            return heads[0] == heads[1] and _ORDERS.fullmatch(text) is not None
+        above = self._pieces[-1] if self._pieces else held.message
+        is_reason = above.rstrip().endswith(_NCCL_LAST) and bool(text)
+        return is_reason or _DETAILS[kind].fullmatch(text) is not None
+
+    def _take_held(self) -> list[tuple[Record, int]]:
+        """The held record with what followed it."""
+        held, pieces = self._held, self._pieces
+        self._held, self._pieces, self._size = None, [], 0
+        if held is None:
+            return []
+        if self._waits_for in (_PARTIAL, _LIST):
+            held.message = "".join([held.message, *pieces])
+            return [(held, self._line)]
+        for text in filter(None, map(str.strip, pieces)):
+            head = held.message.rstrip()
+            held.message = f"{head}{'' if head.endswith((':', '.')) else ';'} {text}"
+        return [(held, self._line)]
+
     def take_error(self) -> list[tuple[Record, int]]:
         """The error whose further lines may follow, if one waits for them."""
-        held = self._held
-        if held is None or _kind_of(held) is None:
-            return []
-        self._held = None
-        return [(held, self._line)]
+        is_error = self._waits_for not in (_PARTIAL, _LIST)
+        return self._take_held() if is_error else []
 
     def close(self) -> list[tuple[Record, int]]:
         """The record that still waits for its continuation."""
-        held, self._held = self._held, None
-        out = [] if held is None else [(held, self._line)]
+        out = self._take_held()
         if self._json:
             out += [(record, self._line) for record in _cut_json(self._json)]
             self._json = []
@@ -132,31 +175,15 @@ def _cut_json(lines: list[str]) -> list[Record]:
     return peel("{" + ", ".join(whole) + "}") if whole else []
 
 
-def _is_open(record: Record) -> bool:
-    """Whether more of the message must follow."""
-    if record.partial:
-        return True
+def _open_part(record: Record) -> str:
+    """What must follow a record, as `Joiner` names it; empty where nothing must."""
     message = record.message
-    if _kind_of(record) is not None:
-        return "[type=" not in message
+    if record.partial:
+        return _PARTIAL
+    if "[type=" not in message:
+        kind = next((text for text in (*_DETAILS, _RAISED) if text in message), None)
+        if kind is not None:
+            return kind
     start = message.rfind("[(")
-    return start >= 0 and "buckets" in message and message.find("]", start) < 0
-
-
-def _kind_of(record: Record) -> str | None:
-    """The text that shows an error of several lines, if a record is one."""
-    return next((text for text in _DETAILS if text in record.message), None)
-
-
-def _continues(held: Record, record: Record) -> bool:
-    if held.partial:
-        return True
-    kind = _kind_of(held)
-    if kind is not None:
-        is_same = (record.process, record.pid) == (held.process, held.pid)
-        text = record.message.rstrip()
-        is_reason = held.message.endswith(_NCCL_LAST) and bool(text)
-        return is_same and (is_reason or _DETAILS[kind].fullmatch(text) is not None)
-    if record.stamp is not None or record.level is not None:
-        return False
-    return _LIST_PIECE.fullmatch(record.message) is not None
+    is_list = start >= 0 and "buckets" in message and message.find("]", start) < 0
+    return _LIST if is_list else ""

@@ -168,8 +168,8 @@ class RankState:
     """Shapes of the graph that is being compiled that were named so far."""
     frame: str | None = None
     """What the innermost function of a traceback did, as far as it shows."""
-    module: str | None = None
-    """The last file of the engine or a package in the traceback above."""
+    module: tuple[int, str] | None = None
+    """Line and path of the last file of the engine or a package in a traceback above."""
     asserted: tuple[int, str] = (0, "")
     """Number and text of the last line of source with an assertion."""
     ignored_line: int | None = None

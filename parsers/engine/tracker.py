@@ -153,6 +153,8 @@ class RunTracker:
         if state is None:
             state = self._ranks[origin.rank] = RankState()
         if isinstance(made, Event):
+            # What stands between is of no traceback: its frames were of one that is over.
+            state.frame = state.module = None
             return self._event(state, made, origin)
         return self._signal(state, made, origin)
 
@@ -336,7 +338,7 @@ class RunTracker:
             case ArtifactFrame():
                 self.failures.artifact = self.failures.artifact or made.path
             case PackageFrame():
-                state.module = made.path
+                state.module = (origin.line, made.path)
             case OmittedBucket():
                 state.omitted.append(made)
             case ValidationMarked():
@@ -367,8 +369,9 @@ class RunTracker:
                     phase = state.frame
                 is_of_start = state.frame not in (None, AT_WORK)
                 self.failures.take(
-                    made, origin, phase, is_of_start=is_of_start, module=state.module
-                )
+                    made, origin, phase, is_of_start=is_of_start,
+                    module=_module_above(state, origin),
+                )  # fmt: skip
                 state.frame = state.module = None
                 return end_step(at, origin, is_finished=False)
             case ModelNamed():
@@ -520,6 +523,10 @@ _CARETS = 2
 """Lines that Python puts below a line of source: the marks of the part that failed."""
 
 
+_FRAMES_BELOW = 16
+"""Lines of frames that Python's own modules may have below one of a package."""
+
+
 def _with_source(made: FailureLine, state: RankState, origin: Origin) -> FailureLine:
     """An AssertionError without a text, with the line of source above it."""
     line, text = state.asserted
@@ -527,6 +534,12 @@ def _with_source(made: FailureLine, state: RankState, origin: Origin) -> Failure
     if not is_bare or not 0 < origin.line - line <= 1 + _CARETS:
         return made
     return msgspec.structs.replace(made, message=f"AssertionError: {text}")
+
+
+def _module_above(state: RankState, origin: Origin) -> str | None:
+    """The innermost file of the engine or a package in the traceback of an error."""
+    line, path = state.module or (-_FRAMES_BELOW, None)
+    return path if origin.line - line < _FRAMES_BELOW else None
 
 
 def _hbm_weights(state: RankState, made: HbmLoaded, origin: Origin) -> Event:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from parsers.engine.joining import MAX_DETAILS
 from tests.helpers import events, of, read
 from warmup_insights.analysis.sentences import serving_sentences, start_sentences
 from warmup_insights.model.events import (
@@ -1527,3 +1528,45 @@ def test_what_to_do_on_a_line_below_an_error_is_part_of_it(prefix, between):
     assert failure.message == (
         "ValueError: The form is not known. Please pass `--some-form=b`."
     )
+
+
+@pytest.mark.parametrize(
+    "later",
+    [
+        "(EngineCore pid=2) WARNING 07-16 10:20:00 [config.py:1] Please set A to 2.\n",
+        "(EngineCore pid=2) INFO 07-16 10:00:09 [loader.py:1] Use 4 threads for reading\n",
+        "(EngineCore pid=2) Please restart it.\n",
+    ],
+)
+def test_only_what_an_error_orders_itself_belongs_to_it(later):
+    text = "(EngineCore pid=2) ERROR 07-16 10:00:00 [core.py:1] ValueError: it is too small\n"
+    (failure,) = of(Failure, events(text + later))
+    assert failure.message == "ValueError: it is too small"
+    order = (
+        "(EngineCore pid=2) ERROR 07-16 10:00:00 [core.py:1] Please raise it to 4.\n"
+    )
+    (failure,) = of(Failure, events(text + order))
+    assert failure.message == "ValueError: it is too small; Please raise it to 4."
+
+
+def test_many_orders_below_an_error_are_not_all_joined():
+    head = "(EngineCore pid=2) ERROR 07-16 10:00:00 [core.py:1] "
+    text = f"{head}ValueError: bad\n" + f"{head}Please do x\n" * 5000
+    (failure,) = of(Failure, events(text))
+    assert failure.message.count("Please") == MAX_DETAILS
+
+
+def test_a_traceback_that_is_over_has_no_part_in_a_later_error():
+    head = "(EngineCore pid=2) {} 07-16 10:00:0{} [{}] "
+    frame = '  File "/x/site-packages/flashinfer/jit/core.py", line 98, in load\n'
+    text = head.format("WARNING", 1, "x.py:1") + frame
+    error = head.format("ERROR", 9, "core.py:1") + "RuntimeError: out of entries\n"
+    (failure,) = of(Failure, events(text + error))
+    assert failure.module == "flashinfer/jit/core.py"
+    loaded = head.format("INFO", 5, "gpu_model_runner.py:1")
+    loaded += "Model loading took 2.5 GiB and 1.5 seconds\n"
+    (failure,) = of(Failure, events(text + loaded + error))
+    assert failure.module is None
+    other = head.format("DEBUG", 5, "y.py:1") + "nothing\n"
+    (failure,) = of(Failure, events(text + other * 20 + error))
+    assert failure.module is None
