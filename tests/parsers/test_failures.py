@@ -1559,7 +1559,9 @@ def test_many_orders_below_an_error_are_not_all_joined():
 def test_a_traceback_that_is_over_has_no_part_in_a_later_error():
     head = "(EngineCore pid=2) {} 07-16 10:00:0{} [{}] "
     frame = '  File "/x/site-packages/flashinfer/jit/core.py", line 98, in load\n'
-    text = head.format("WARNING", 1, "x.py:1") + frame
+    text = head.format("INFO", 0, "core.py:1")
+    text += "Initializing a V1 LLM engine (v0.26.0) with config: model='a/b', seed=0\n"
+    text += head.format("WARNING", 1, "x.py:1") + frame
     error = head.format("ERROR", 9, "core.py:1") + "RuntimeError: out of entries\n"
     (failure,) = of(Failure, events(text + error))
     assert failure.module == "flashinfer/jit/core.py"
