@@ -390,8 +390,9 @@ FAILURE_RULES: tuple[LineRule, ...] = (
     LineRule(
         "failure_frame_compiler",
         "/torch/_inductor/compile_fx.py",
-        # All of its functions compile; what was compiled runs in other modules.
-        r'\s{0,20}File "[^"]{1,200}/torch/_inductor/compile_fx\.py", line \d{1,7}, in \w{1,60}\s*$',
+        # All of its functions compile but two, which run what was compiled.
+        r'\s{0,20}File "[^"]{1,200}/torch/_inductor/compile_fx\.py", line \d{1,7}, in '
+        r"(?!wrapper\b|run\b)\w{1,60}\s*$",
         FrameSeen,
         fixed={"phase": "compile"},
         samples=(

@@ -671,3 +671,22 @@ def test_what_fails_behind_dynamo_fails_in_the_compilation():
     )
     summary = summary_of(events(text))
     assert summary["failure"]["phase"] == "compile"
+
+
+def test_what_fails_behind_the_compilation_does_not_fail_in_it():
+    text = line(20, "backends.py:703", "Dynamo bytecode transform time: 3.66 s")
+    text += line(
+        25, "backends.py:1", "Compiling a graph for compile range (1, 8) takes 5.00 s"
+    )
+    text += line(50, "core.py:866", "RuntimeError: no space in the arena", "ERROR")
+    failure = summary_of(events(HEAD + text))["failure"]
+    assert failure["phase"] != "compile"
+
+
+@pytest.mark.parametrize("function", ["_compile_fx_inner", "wrapper"])
+def test_what_was_compiled_runs_in_functions_of_its_own(function):
+    frame = f'  File "/x/torch/_inductor/compile_fx.py", line 974, in {function}'
+    text = line(27, "core.py:866", frame, "ERROR")
+    text += line(27, "core.py:866", "RuntimeError: no space in the arena", "ERROR")
+    phase = summary_of(events(HEAD + text))["failure"]["phase"]
+    assert (phase == "compile") is (function != "wrapper")
