@@ -59,7 +59,11 @@ class RankTable:
         self._processes: set[tuple[str, int | None]] = set()
         self._seen: set[int] = set()
         self._num_engines = 0
-        """Of this host, as a server states it first."""
+        """Of this host where engines share nothing, else of all."""
+        self._is_dense = False
+        """Each of several engines is configured as the only one."""
+        self._is_of_its_own = False
+        """The engine is one of several that have a server each."""
         self._world_size = 0
         self._has_driver = False
         self._has_workers = False
@@ -135,14 +139,18 @@ class RankTable:
         # states their number; with a rank each has a server of its own.
         engines = settings.get("data_parallel_size")
         if settings.get("data_parallel_rank") is not None:
-            self._has_engines = False
+            self._has_engines, self._is_of_its_own = False, True
         elif isinstance(engines, int) and 1 < engines <= MAX_RANKS:
             self._has_engines = True
             self._ranks.clear()
             local = settings.get("data_parallel_size_local")
             if isinstance(local, int) and 0 < local < engines:
                 engines = local
-            self._num_engines = self._num_engines or engines
+            self._num_engines = engines
+        elif engines == 1 and self._has_engines and not self._is_dense:
+            self._is_dense = True
+            self._ranks.clear()
+            self._seen.clear()
 
     def add_process(self, record: Record) -> None:
         """Take notice of the process that printed a line."""
@@ -263,24 +271,26 @@ class RankTable:
     def _of_core(self, name: str) -> int | None:
         """The first rank of an engine of several."""
         number = _core_number(name)
-        if not number or (self._has_workers and not self._has_engines):
+        if not number or self._is_of_its_own:
             return None
-        if self.has_processes and not self._is_in_engine:
-            return self._first_of(number)
-        others = any(_core_number(other).strip("0") for other, _ in self._processes)
-        return int(number) if others or number != "0" else None
-
-    def _first_of(self, number: str) -> int | None:
-        """The first rank of an engine whose workers are processes. Those of dense models
-        do not name their engine: as they appear, also where another host has the rest."""
-        if not self._has_workers:
+        if self._has_workers and not self._has_engines:
             return None
         names = {name for name, _ in self._processes}
+        cores = sorted(
+            {int(_core_number(name)) for name in names if _core_number(name)}
+        )
+        has_own = self.has_processes and not self._is_in_engine
+        if not has_own and not self._is_dense:
+            return int(number) if number != "0" or any(cores) else None
+        if has_own and not self._has_workers:
+            return None
+        # Workers of dense models do not name their engine: engines count as they appear,
+        # also where another host has the rest.
+        is_named = any(name.startswith(WORKERS) and "DP" in name for name in names)
         place = int(number)
-        if not any(name.startswith(WORKERS) and "DP" in name for name in names):
-            cores = {int(_core_number(name)) for name in names if _core_number(name)}
-            place = sorted(cores).index(place) if place in cores else 0
-        return place * self._num_workers
+        if not is_named:
+            place = cores.index(place) if place in cores else 0
+        return place * (self._num_workers if has_own else 1)
 
     def _numbered(self, name: str, parts: dict[str, int], engine: int) -> int:
         pipeline, tensor = (parts.get(part, 0) for part in ("PP", "TP"))

@@ -297,9 +297,10 @@ def follow_stage(state: RankState, event: Event) -> None:
             state.stage = None
         case CompileFinished(what="dynamo"):
             state.stage = "compile"
-        case CompileFinished(what="total" | "total_with_profile_run" | "graph"):
-            state.stage = None
-        case WarmupFinished():
+        case (
+            CompileFinished(what="total" | "total_with_profile_run" | "graph")
+            | WarmupFinished()
+        ):
             state.stage = None
         case EngineInitialized() | ServerReady():
             state.stage = None

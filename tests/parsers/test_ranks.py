@@ -344,3 +344,27 @@ def test_an_engine_that_is_alone_on_its_host_has_the_ranks_that_are_there():
         )
         summary = summary_of(events(text))
         assert (summary["ranks"], summary["memory"]["kv_cache_tokens"]) == (2, 2048)
+
+
+def test_engines_of_a_second_host_count_from_0_where_they_share_nothing():
+    text = (
+        "(MainProcess pid=1) INFO 07-16 10:00:00 [api_utils.py:286] non-default args: "
+        "{'model': 'a/b', 'data_parallel_size': 8, 'data_parallel_size_local': 2}\n"
+    )
+    for core in (4, 5):
+        text += (
+            f"(EngineCore_DP{core} pid={core}) INFO 07-16 10:00:00 [core.py:1] Initializing "
+            "a V1 LLM engine (v0.33.0) with config: model='a/b', data_parallel_size=1\n"
+        )
+    text += loaded("EngineCore_DP4 pid=4", 2) + loaded("EngineCore_DP5 pid=5", 2)
+    assert [e.rank for e in of(MemoryMeasured, events(text))] == [0, 1]
+    assert num_ranks(text) == 2
+
+
+def test_an_engine_with_a_server_of_its_own_has_no_rank():
+    text = (
+        "(MainProcess pid=1) INFO 07-16 10:00:00 [api_utils.py:286] non-default args: "
+        "{'model': 'a/b', 'data_parallel_size': 8, 'data_parallel_rank': 3}\n"
+    ) + loaded("EngineCore_DP3 pid=4")
+    assert [e.rank for e in of(MemoryMeasured, events(text))] == [None]
+    assert num_ranks(text) in (None, 1)

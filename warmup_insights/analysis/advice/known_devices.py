@@ -70,24 +70,26 @@ _BACKEND = re.compile(r"(\w{1,40}): \[([^\]]{0,400})\]")
 
 def _nearest_backend(match: re.Match[str]) -> Iterable[Way]:
     """The settings with which some backend runs, or what the nearest one lacks."""
-    reasons = {
-        backend: [reason.strip() for reason in text.split(",")]
-        for backend, text in _BACKEND.findall(match[1])
-    }
-    for backend, stated in reasons.items():
-        if all(reason in _REASONS for reason in stated):
+    lacking: dict[str, list[str]] = {}
+    is_set = False
+    for backend, text in _BACKEND.findall(match[1]):
+        stated = [reason.strip() for reason in text.split(",") if reason.strip()]
+        if stated and all(reason in _REASONS for reason in stated):
             settings = ", ".join(dict.fromkeys(_REASONS[reason] for reason in stated))
+            is_set = True
             yield Way(f"{settings}: {backend} runs then", "what they set")
+        elif stated:
+            lacking[backend] = stated
     yield Way(
         "no backend of your own: unset VLLM_ATTENTION_BACKEND and --attention-backend, where "
         "one is set",
         "the engine picks one that fits, where there is one",
     )
-    if reasons:
-        backend = min(reasons, key=lambda name: len(reasons[name]))
+    if lacking and not is_set:
+        backend = min(lacking, key=lambda name: len(lacking[name]))
         yield Way(
             f"another device, or a newer vLLM with a backend for this one: {backend} lacks the "
-            f"least ({', '.join(reasons[backend])}), and no setting brings it",
+            f"least ({', '.join(lacking[backend])}), and no setting brings it",
             "another device or image",
         )
 
