@@ -191,10 +191,11 @@ def settings_of(text: str) -> dict[str, Any]:
     the text is cut at top-level commas and only plain literals are converted. Secrets are
     masked, cut values left out.
     """
+    is_cut = len(text) > SETTINGS_LIMIT
     text = text[:SETTINGS_LIMIT].strip()
     is_dict = text.startswith("{")
     settings: dict[str, Any] = {}
-    for part in _top_level_parts(text.removeprefix("{"), is_closed=is_dict):
+    for part in _top_level_parts(text.removeprefix("{"), is_closed=is_dict or is_cut):
         match = _KEY.match(part)
         if match is None or len(settings) >= MAX_KEYS:
             continue

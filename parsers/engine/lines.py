@@ -232,9 +232,16 @@ class LineParser:
             self._counted[lines.head] = like
 
     def settle(self) -> None:
-        """Read an error without the lines that may follow: where a log grows, none may."""
-        for record, line in self._joiner.take_error():
-            self._dispatch_record(record, line)
+        """Read errors without the lines that may follow: in a log that grows they may never
+        come."""
+        last = self._source
+        for name, source in list(self._sources.items()):
+            for record, line in source.joiner.take_error():
+                if name != self._source:
+                    self._read_from(name)
+                self._dispatch_record(record, line)
+        if self._source != last:
+            self._read_from(last)
 
     def close(self) -> None:
         """Read nothing more: finish what is pending."""

@@ -209,8 +209,10 @@ class RunTracker:
         if isinstance(event, _OF_SERVING):
             # They mean nothing to what comes after them.
             return [*self._flush(state, origin), *end_step(state, origin), event]
-        if self._is_void(state, event):
+        meant = self._as_meant(state, event)
+        if meant is None:
             return []
+        event = meant
         if isinstance(event, GraphsCaptured) and not state.is_divided:
             before = self._captured(state)
             state.captured = event
@@ -235,16 +237,20 @@ class RunTracker:
         events.append(event)
         return events
 
-    def _is_void(self, state: RankState, event: Event) -> bool:
-        """Whether an event is none here: a CPU's warm-up has no profiling run, and a number
-        of KV blocks that the engine itself found is no setting."""
-        match event:
-            case PhaseMarked(name="profile_run", edge="start"):
-                return state.is_warming_model
-            case ConfigRecorded():
-                self._sets_blocks |= "mamba_num_blocks" in event.settings
-                return self._sets_blocks and "num_gpu_blocks_override" in event.settings
-        return False
+    def _as_meant(self, state: RankState, event: Event) -> Event | None:
+        """The event as it is meant here; None where it is none: a CPU's warm-up has no
+        profiling run, and a number of KV blocks that the engine itself found is no setting.
+        """
+        if isinstance(event, PhaseMarked):
+            is_start = (event.name, event.edge) == ("profile_run", "start")
+            return None if is_start and state.is_warming_model else event
+        if isinstance(event, ConfigRecorded):
+            self._sets_blocks |= "mamba_num_blocks" in event.settings
+            if self._sets_blocks and "num_gpu_blocks_override" in event.settings:
+                rest = dict(event.settings)
+                del rest["num_gpu_blocks_override"]
+                return msgspec.structs.replace(event, settings=rest)
+        return event
 
     def _division(self, state: RankState, event: Event) -> list[Event]:
         """What a capture was of which it was open whether it is one of the profiling run:

@@ -113,7 +113,9 @@ def without_cut_words(blocks: Iterable[bytes], length: int) -> Iterator[bytes]:
     another number."""
     for block in blocks:
         lines = block.decode("utf-8", "replace").split("\n")
-        whole = [_LAST_WORD.sub("", x) if len(x) >= length else x for x in lines]
+        whole = [
+            _LAST_WORD.sub("", x) if len(x.rstrip("\r")) == length else x for x in lines
+        ]
         yield "\n".join(whole).encode()
 
 

@@ -54,7 +54,7 @@ def test_an_operator_gets_advice_after_one_click(tmp_path, visit):
         page = visitor.open("/")
         page.locator('input[type="file"]').set_input_files(str(log))
         page.get_by_role("link", name=re.compile("Open run")).click()
-        page.get_by_role("heading", name=re.compile("21 s of 59 s")).wait_for()
+        page.get_by_role("heading", name=re.compile("21 s of the 59 s")).wait_for()
         page.get_by_text("9 of 72 buckets got no graph", exact=False).wait_for()
         page.get_by_text("VLLM_GRAPH_RESERVED_MEM=").first.wait_for()
         picture(page, "walk-operator")

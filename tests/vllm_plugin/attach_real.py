@@ -11,6 +11,8 @@ import json
 import os
 from importlib.metadata import entry_points
 
+from packaging.version import Version
+
 
 def main():
     names = [entry.name for entry in entry_points(group="vllm.general_plugins")]
@@ -21,6 +23,7 @@ def main():
     from warmup_insights.vllm_plugin import register
     from warmup_insights.vllm_plugin.table import UPSTREAM
 
+    version = Version(vllm.__version__)
     running = starting._running
     was_loaded = running is not None
     errors = {}
@@ -42,7 +45,9 @@ def main():
                 "was_loaded": was_loaded,
                 "is_same": starting._running is running,
                 "attached": first,
-                "expected": [hook.target for hook in UPSTREAM],
+                "expected": [
+                    hook.target for hook in UPSTREAM if hook.is_expected_in(version)
+                ],
                 "unchanged": before == after and len(before) == len(first),
                 "errors": errors,
                 "lost": running.session.lost,

@@ -139,8 +139,11 @@ class Queries(ABC):
         if limit is not None and len(found) >= limit:
             return found
         left = None if limit is None else limit - len(found)
+        # A run may be removed between the queries.
         skipped = (
-            0 if found else offset - self.count_runs(**{**filters, "is_dated": True})
+            0
+            if found
+            else max(0, offset - self.count_runs(**{**filters, "is_dated": True}))
         )
         undated = query.where(runs.c.started_at.is_(None)).limit(left).offset(skipped)
         return found + self._fetch(undated, _plain)

@@ -44,7 +44,8 @@ from warmup_insights.vllm_plugin.session import Session
 from warmup_insights.vllm_plugin.settings import PREFIX
 
 EXIT_CODE_S = 1.0
-"""How long an engine that failed to start waits for the exit codes of its processes."""
+"""How long an engine that failed or whose core ended waits for the exit codes of its
+processes."""
 _ORDERED = {0, -signal.SIGINT, -signal.SIGTERM}
 """Exit codes of processes that were stopped."""
 _LEAST_EPOCH_S = 1e9

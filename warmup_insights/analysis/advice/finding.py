@@ -52,7 +52,8 @@ class Way:
 
 
 def as_set(changes: Mapping[str, Value]) -> str:
-    """Settings as they are given: variables with `=`, others as options."""
+    """Settings as they are given: variables with `=`, others as options, which stand alone
+    where the value is True."""
     texts = {n: f"{v:g}" if isinstance(v, float) else v for n, v in changes.items()}
     return " ".join(
         f"{name}={text}"

@@ -132,7 +132,7 @@ ROWS: tuple[KnownError, ...] = (
          (Way("a higher limit of processes (--pids-limit, ulimit -u), OMP_NUM_THREADS=1",
               "none"),)),
         (r"getpwuid\(\): uid not found",
-         "The user of the process has no name in the image (/etc/passwd), which torch asks for",
+         "The user of the process has no name in the image (/etc/passwd), which torch looks up",
          (Way("USER with any name, and HOME on a volume that this user may write; "
               "TORCHINDUCTOR_CACHE_DIR alone does not do in every version", "none"),
           Way("a user that the image has (2000 in newer images of vLLM)", "another owner of files"))),
@@ -350,7 +350,7 @@ ROWS: tuple[KnownError, ...] = (
           Way("a newer vLLM or transformers that has the architecture", "another image"))),
         (r"model type [`'\"]?([\w.-]{1,60}\w)[`'\"]? but [Tt]ransformers does not recognize",
          "The installed transformers does not know this kind of model",
-         (Way("a vLLM whose list of supported models has {1}, with the transformers it asks for",
+         (Way("a vLLM whose list of supported models has {1}, with the transformers it requires",
               "another image"),
           Way("a newer transformers that has {1} (`pip install -U transformers`), where this vLLM "
               "has the model and another one is not ruled out (`pip check`)",
@@ -361,7 +361,7 @@ ROWS: tuple[KnownError, ...] = (
          r"Unrecognized (?:model|configuration class)|GGUF model with architecture|"
          r"is not a registered model in the Transformers",
          "This version does not know the architecture of the model",
-         (Way("a vLLM whose list of supported models has it, with the transformers it asks for",
+         (Way("a vLLM whose list of supported models has it, with the transformers it requires",
               "another image"),
           Way("--model-impl transformers, where transformers knows it", "slower; not for all "
               "architectures"))),
@@ -384,7 +384,7 @@ ROWS: tuple[KnownError, ...] = (
               "another image"))),
         (r"limit_mm_per_prompt\W{1,3}is only supported for multimodal",
          "This version takes the model for one of text only",
-         (Way("a vLLM, with the transformers it asks for, that knows the model with its images",
+         (Way("a vLLM, with the transformers it requires, that knows the model with its images",
               "another image"),
           Way("no --limit-mm-per-prompt, where only text is wanted", "images are refused"))),
         (r"did not match any variant of untagged enum",
@@ -446,7 +446,7 @@ ROWS: tuple[KnownError, ...] = (
          r"models are no longer supported|only supports? (?:gptq and awq|4-?bit|int4 and int8)|"
          r"only supports .{1,40}serialized checkpoint",
          "This version has no kernels for the way in which the checkpoint is quantised",
-         (Way("a newer vLLM, with the compressed-tensors that it asks for", "another image"),
+         (Way("a newer vLLM, with the compressed-tensors that it requires", "another image"),
           Way("another build of the model: of a scheme that this version loads, or 16 bits",
               "another checkpoint; check its quality and size"))),
         (r"Currently, only ([\d/]{1,9}-bit) weight quantization is supported for (\w{1,20})",
@@ -533,7 +533,7 @@ ROWS: tuple[KnownError, ...] = (
           _BUILT)),
         (r"Observed\w{1,60}(?:Error|Exception)\b",
          "The code of the model raised an error while it was compiled",
-         (Way("what the text of the error asks for; the same code raises it without "
+         (Way("what the text of the error requires; the same code raises it without "
               "compilation too", "the text names the setting, if there is one"),)),
         (r"InductorError|BackendCompilerFailed|CompilationError|TritonMissing|"
          r"torch\._dynamo|torch\._inductor",
@@ -555,7 +555,7 @@ ROWS: tuple[KnownError, ...] = (
               "start outside of its source folder", "another image"),)),
         (r"failed to be inspected|Could not import module '\w{1,80}'\. Are this object",
          "A module that the model needs failed when it was imported",
-         (Way("what the first error above the line asks for: the traceback of the import names "
+         (Way("what the first error above the line requires: the traceback of the import names "
               "a package that is missing or of another version (often transformers, "
               "torchvision)", "another environment"), _SAME_RELEASE)),
         (r"No package metadata was found for vllm",
@@ -587,7 +587,7 @@ ROWS: tuple[KnownError, ...] = (
          r"Pass|Attention|Kernel|Offload|\w{0,40}Quant|Fp8|AWQ|GPTQ|BitsAnd|Compressed|INC)"
          r"\w{0,40}')\w{1,80}Config' object has no attribute",
          "The configuration of the model has another form than this vLLM reads",
-         (Way("the version of transformers that the release of vLLM asks for (`pip check`): a "
+         (Way("the version of transformers that the release of vLLM requires (`pip check`): a "
               "newer or older one names and orders these settings in another way",
               "models that need the other one do not load"),
           _SAME_RELEASE)),
@@ -598,7 +598,7 @@ ROWS: tuple[KnownError, ...] = (
         (r"cannot import name '\w{1,80}' from '(?!vllm[.'])(\w{1,60})",
          "A package is there, of another version",
          (Way("the version of {1} that the release of vLLM, or the plugin that imports from it, "
-              "asks for (`pip check`)", "another environment"), _SAME_RELEASE)),
+              "requires (`pip check`)", "another environment"), _SAME_RELEASE)),
         (r"(\w{1,40}) needs (\w{1,40} [\d.]{1,12}\d or (?:less|greater))\.",
          "A package is of a version that another one cannot use",
          (Way("{2} in the environment of the engine, or a newer {1}", "another environment"),)),

@@ -110,7 +110,7 @@ BUCKET_FILE = "VLLM_BUCKETING_FROM_FILE"
 
 
 @rule(
-    "decode buckets ask for more KV blocks than exist, with contiguous PA",
+    "decode buckets need more KV blocks than exist, with contiguous PA",
     "decode buckets of three dimensions, number of KV blocks, contiguous PA",
     formula="time of these buckets",
     margin="not without contiguous PA: shared prefixes count more than once",
@@ -135,7 +135,7 @@ def blocks_beyond_cache(facts: RunFacts) -> Iterator[Finding]:
     saved = f"; {format_duration(seconds)} of warm-up" if seconds is not None else ""
     yield Finding(
         severity_in(facts.start, seconds, "low"),
-        f"{len(beyond)} of {len(listed)} decode buckets ask for up to {largest:,} "
+        f"{len(beyond)} of {len(listed)} decode buckets need up to {largest:,} "
         f"blocks, and the cache has {int(blocks):,}.",
         {"num_buckets": len(beyond), "largest": largest, "num_kv_blocks": int(blocks)},
         "VLLM_DECODE_BLOCK_BUCKET_MAX",

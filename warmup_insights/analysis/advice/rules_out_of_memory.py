@@ -166,7 +166,7 @@ def _smaller_cache_type(facts: RunFacts, found: Failed) -> Iterator[Way]:
         return
     price = (
         "accuracy; the attention of the model and of a draft model must allow it, and it "
-        "brings nothing where the checkpoint asks for 8 bits already"
+        "brings nothing where the checkpoint has 8 bits already"
     )
     name = "fp8"
     if facts.summary.device.kind == "hpu":
@@ -223,7 +223,7 @@ def _larger_share(facts: RunFacts, found: Failed) -> Iterator[Way]:
 
 
 @failure_rule(
-    "less is free at the start than the utilisation asks for",
+    "less is free at the start than the utilisation takes",
     "free memory, memory of the device, the utilisation wanted",
     formula="utilisation = floor(100 x free / device) / 100 - 0.01",
     margin="0.01 of the device",
@@ -266,7 +266,7 @@ def memory_taken(facts: RunFacts, found: Failed) -> Iterator[Finding]:
     ] if is_shared else []  # fmt: skip
     yield finding_of(
         f"{format_bytes(found.free_bytes)} of {format_bytes(total)} were free at the start, and "
-        f"a utilisation of {found.stated.wanted_utilization:g} asks for "
+        f"a utilisation of {found.stated.wanted_utilization:g} requires "
         f"{format_bytes(found.needed_bytes)}{found.where}; {format_bytes(others)} were in use.",
         numbers,
         [*lower, stop, *files]

@@ -448,7 +448,7 @@ def _as_stated(match: re.Match[str]) -> Iterable[Way]:
     place = "an option or a value in the files of the model"
     if match[1] in _OF_DRAFTS:
         place = "a key of --speculative-config"
-    yield Way(f"{match[1]}, {place}, as the message asks for it", "none")
+    yield Way(f"{match[1]}, {place}, as the message requires it", "none")
 
 
 def _one_value(match: re.Match[str]) -> Iterable[Way]:

@@ -505,9 +505,9 @@ def _graph_fate(
 def _steps_s(
     together_s: float | None, rows: Sequence[BucketRow], warmed: int | None
 ) -> float | None:
-    """Seconds of the steps; None where lines are missing and most steps have no time."""
+    """Seconds of the steps; None where more than the last one has no time."""
     timed = [row.duration_s for row in rows if row.duration_s is not None]
-    if together_s is None and 2 * len(timed) < (warmed or 0):
+    if together_s is None and len(timed) + 1 < (warmed or 0):
         return None
     known: float | None = sum_known((together_s, *timed))
     return known

@@ -101,7 +101,10 @@ def _seconds(built: KeptEvents, parts: Iterable[CompilePart]) -> float | None:
     totals = [part for part in timed if part.what == "total"]
     # A function that was compiled as a whole holds its graphs.
     whole = [part for part in timed if part.what == "aot" and not part.from_cache]
-    if not (totals or whole) and _overlap(built.of(CompileFinished)):
+    found = built.of(CompileFinished)
+    if not (totals or whole) and _overlap(
+        event for event in found if event.what != "total_with_profile_run"
+    ):
         return None
     seconds: float | None = sum_known(
         part.duration_s for part in totals or whole or timed
