@@ -21,9 +21,9 @@ from dashboard.charts.base import (
 )
 from dashboard.palette import phase_meaning
 from dashboard.text import figure_text, short_name
-from warmup_insights.analysis.sentences import phase_words
+from warmup_insights.analysis.sentences import extent_text, phase_words
 from warmup_insights.export.tables import excerpt
-from warmup_insights.model.figures import contradiction_mark, text_of
+from warmup_insights.model.figures import contradiction_mark
 from warmup_insights.model.summary import (
     OF_OTHER_RANK,
     CompileFacts,
@@ -35,9 +35,7 @@ from warmup_insights.units import format_duration
 
 def totals_picture(summary: RunSummary) -> Picture:
     """Where the time of the start-up went, by phase."""
-    extent = "in the lines of this log" if summary.time.is_excerpt else "in all"
-    wall = "" if summary.time.wall_s is None else f"{text_of(summary, 'wall_s')} "
-    hint = f"{wall}{extent}; unlogged time is hatched."
+    hint = f"{extent_text(summary)}; unlogged time is hatched."
     totals = phase_totals(phases_frame(summary))
     return Picture("Where the time went", hint, totals, phase_bars)
 

@@ -191,7 +191,7 @@ def _peel_line(line: str, base: Record, fronts: Fronts | None) -> list[Record]:
 
 
 def _peel_named(line: str, base: Record, fronts: Fronts | None) -> tuple[str, Record]:
-    """The line without its prefixes, one of them the pod and container of stern."""
+    """The line without its prefixes, the pod and container that `stern` prints included."""
     rest, base = _peel_front(line, base)
     if fronts is not None and (named := fronts.source_of(rest)) is not None:
         base.source = named

@@ -13,6 +13,7 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Iterable, Sequence
+from typing import NamedTuple
 
 from parsers.base import LineRule, Made
 from parsers.dialects.reference import ENGINE as REFERENCE
@@ -51,8 +52,6 @@ _SHARED_CONFIGS = ("cuda", "cpu")
 
 _MODULES: dict[str, tuple[str, int, str | None]] = {
     "rocm.py": ("rocm", OWN, None),
-    # No proof, but then words about CUDA graphs are none for CUDA either.
-    "?rocm.py": ("rocm", SHARED, None),
     "cuda.py": ("cuda", OWN, None),
     "autotuner.py": ("cuda", OWN, None),
     "xpu.py": ("xpu", OWN, None),
@@ -90,8 +89,9 @@ _MODULES: dict[str, tuple[str, int, str | None]] = {
 NOT_THERE = "Failed to import"
 """Beginning of what a module logs whose libraries are missing: it is imported to be
 looked at on other devices too (`platforms/rocm.py`)."""
-
-
+_LOOKED_AT = {"rocm.py": "rocm"}
+"""Such a module to the device that was looked for: no proof, but then words about CUDA
+graphs are none for CUDA either."""
 _WORDS = {
     "[ROCm] ": "rocm",
     "xpu kernel ": "xpu",
@@ -112,15 +112,32 @@ _NO_CUDA = "Skipping CuTeDSL warmup on non-CUDA platform"
 _TELLING = (NOT_THERE, _NO_CUDA, *_WORDS)
 
 
-def seen_file(record: Record) -> str | None:
-    """The module that logged a line, with a mark where its libraries are missing, or the
-    device that the line itself shows, marked."""
-    text = record.message
-    if text.startswith(tuple(_WORDS)):
-        return next(f"!{_WORDS[words]}:" for words in _WORDS if text.startswith(words))
-    if record.file is None or not text.startswith(NOT_THERE):
-        return record.file
-    return f"?{record.file}"
+_OF_ONE_DEVICE = tuple(_WORDS)
+
+
+class Shown(NamedTuple):
+    """What a line shows of the engine and its device, whether or not it has a rule."""
+
+    file: str | None
+    """The module that logged it, `path/name.py:LINE`; None where its libraries are missing."""
+    device: str | None = None
+    """The device that it names itself."""
+    strength: int = OWN
+
+
+def shown_by(record: Record) -> Shown:
+    """The module that logged a line, and the device that the line names."""
+    text, file = record.message, record.file
+    if text.startswith(NOT_THERE):
+        return Shown(None, _LOOKED_AT.get(_name(file)), SHARED)
+    if text.startswith(_OF_ONE_DEVICE):
+        device = next(_WORDS[words] for words in _WORDS if text.startswith(words))
+        return Shown(file, device)
+    return Shown(file)
+
+
+def _name(file: str | None) -> str:
+    return (file or "").rpartition(":")[0].rpartition("/")[2]
 
 
 def _device_of_error(message: str) -> str | None:
@@ -156,20 +173,18 @@ class Evidence:
             if len(self._printers) < MAX_PROCESSES:
                 self._printers.add(printer)
             self._is_no_cuda = self._is_no_cuda or record.message.startswith(_NO_CUDA)
-            self.add_file(seen_file(record))
+            self.add_shown(shown_by(record))
         return is_new
 
-    def add_file(self, file: str | None) -> None:
-        """Take notice of the module, `path/name.py:LINE`, that logged a line, or of the
-        device that the line shows."""
+    def add_shown(self, shown: Shown) -> None:
+        """Take notice of the module that logged a line, and of the device that it names."""
+        self._add_device(shown.device, shown.strength)
+        file = shown.file
         if file in self._files or len(self._files) >= MAX_PROCESSES:
             return
         self._files.add(file)
-        assert file is not None
-        name = file.rpartition(":")[0].rpartition("/")[2]
+        name = _name(file)
         self._is_vllm = self._is_vllm or name in _OF_ANY_DEVICE
-        if name.startswith("!"):
-            self._add_device(name[1:], OWN)
         known = _MODULES.get(name)
         if known is None:
             return

@@ -21,11 +21,6 @@ _REFUSED = "validation error"
 """In the first line of what pydantic refuses, before the field and the reason."""
 _RAISED = "Error: "
 """In the first line of an error, before the orders to the user below it."""
-_ORDER = (
-    r"\s{0,8}(?:[-*] )?(?:[Pp]lease|You (?:can|may|must|should|need)|Try|Set|Use|Install|Upgrade|"
-    r"Make sure|Consider|Either|If you|Hint|To (?:fix|resolve|use|avoid|disable|enable|run)|"
-    r"pip install)\b.{1,600}"
-)
 _DETAILS = {
     _REASONS: re.compile(r"\s{0,8}\w{1,100}Kernel\w{0,40}:? \S.{0,2000}"),
     _NCCL: re.compile(rf"nccl\w{{1,40}}: .{{1,500}}|{_NCCL_LAST}\s*"),
@@ -34,10 +29,13 @@ _DETAILS = {
     ),
 }
 """Text in the first line of an error to the lines below that are part of it."""
-_ORDERS = re.compile(rf"{_ORDER}|\s{{0,8}}")
+_ORDERS = re.compile(
+    r"\s{0,8}(?:[-*] )?(?:[Pp]lease|You (?:can|may|must|should|need)|Try|Set|Use|Install|Upgrade|"
+    r"Make sure|Consider|Either|If you|Hint|To (?:fix|resolve|use|avoid|disable|enable|run)|"
+    r"pip install)\b.{1,600}|\s{0,8}"
+)
+"""What an error orders on a line below its own, and blank lines between."""
 _LIST_PIECE = re.compile(r"[\s\d(),.\[\]-]{1,100000}")
-
-
 _PARTIAL, _LIST = "partial", "list"
 """What a held record waits for besides the lines of an error: the rest of its line, or of
 the list that it begins."""

@@ -20,7 +20,7 @@ from parsers.engine.evidence import (
     MAX_PROCESSES,
     SPAWNING,
     imports_late,
-    seen_file,
+    shown_by,
 )
 from parsers.engine.fronts import Fronts, Units
 from parsers.engine.runs import OpenRun, Source, begins_inside
@@ -323,7 +323,7 @@ class LineParser:
         """A line of a start-up, which may show more than what it makes."""
         rule, record = matched.rule, matched.record
         if run.is_beyond(matched):
-            self._now.before.add_import(matched.time, seen_file(record))
+            self._now.before.add_import(matched.time, shown_by(record))
             return
         if record.pid is not None and record.pid not in run.pids:
             self._add_process(run, rule, record.pid)
@@ -406,7 +406,7 @@ class LineParser:
             # The last lines of a process that was stopped begin no later start.
             is_last = run is not None and record.pid in run.pids
             if not is_last and record.level not in ("ERROR", "CRITICAL"):
-                self._now.before.add_line(time, seen_file(record))
+                self._now.before.add_line(time, shown_by(record))
         elif record.pid in run.pids or record.pid not in self._now.over:
             if run.evidence.add_line(record):
                 run.ranks.add_process(record)
@@ -471,8 +471,8 @@ class LineParser:
         self._collect_for(opened.ordinal)
         began, imported = self._now.before.start(time)
         if began != time:
-            for file in self._now.before.files:
-                opened.evidence.add_file(file)
+            for shown in self._now.before.shown:
+                opened.evidence.add_shown(shown)
         else:
             began = self._now.actor_since(matched.record.actor, time)
         started = RunStarted(

@@ -20,6 +20,7 @@ from parsers.engine.evidence import (
     PLATFORM,
     Evidence,
     Imports,
+    Shown,
     imports_unnamed,
 )
 from parsers.engine.failures import Traceback
@@ -549,33 +550,33 @@ class BeforeRun:
     LIMIT_S = 600.0
     IMPORT_S = 120.0
     """The engine core of a program is spawned sooner after the import of the program."""
-    MAX_FILES = 100
+    MAX_LINES = 100
 
     def __init__(self) -> None:
         self.time: float | None = None
         self.last: float | None = None
         self.imported: float | None = None
         """When the first process since then imported vLLM."""
-        self.files: list[str | None] = []
-        """Modules that printed since then."""
+        self.shown: list[Shown] = []
+        """What the lines since then show."""
 
-    def add_line(self, time: float | None, file: str | None) -> None:
+    def add_line(self, time: float | None, shown: Shown) -> None:
         """A line without a rule, before any run."""
         if time is None:
             return
         if self.last is None or time - self.last > self.LIMIT_S or time < self.last:
-            self.time, self.files, self.imported = time, [], None
+            self.time, self.shown, self.imported = time, [], None
         self.last = time
-        if len(self.files) < self.MAX_FILES:
-            self.files.append(file)
+        if len(self.shown) < self.MAX_LINES:
+            self.shown.append(shown)
 
-    def add_import(self, time: float | None, file: str | None) -> None:
+    def add_import(self, time: float | None, shown: Shown) -> None:
         """A line of a process that imports vLLM while an earlier run is ready or over:
         the next start-up begins with it, unless it follows from an import long before."""
         last = self.last
         if time is not None and last is not None and time - last > self.IMPORT_S:
             self.time = self.last = self.imported = None
-        self.add_line(time, file)
+        self.add_line(time, shown)
         self.imported = time if self.imported is None else self.imported
 
     def start(self, time: float | None) -> tuple[float | None, float | None]:

@@ -7,7 +7,7 @@ import re
 from collections.abc import Iterator
 
 from warmup_insights.analysis.remaining import Remaining
-from warmup_insights.model.figures import BY_NAME, contradictory
+from warmup_insights.model.figures import BY_NAME, contradictory, text_of
 from warmup_insights.model.summary import (
     OF_OTHER_RANK,
     PHASES,
@@ -262,6 +262,13 @@ def largest_phase_text(summary: RunSummary) -> str:
         of += f" ({share:.0f} %)" if share >= 1 else " (under 1 %)"
     is_more = max(lost, cut) > seconds
     return f"{of} went into {words}{', ' + rest if rest and is_more else ''}"
+
+
+def extent_text(summary: RunSummary) -> str:
+    """How long the start took, or what the lines without its beginning cover."""
+    extent = "in the lines of this log" if summary.time.is_excerpt else "in all"
+    is_known = summary.time.wall_s is not None
+    return f"{text_of(summary, 'wall_s')} {extent}" if is_known else extent
 
 
 def largest_phase_words(summary: RunSummary, name: str) -> str:

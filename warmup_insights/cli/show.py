@@ -12,6 +12,7 @@ from warmup_insights.analysis.sentences import (
     ORDERED,
     SHORTEST_S,
     cache_text,
+    extent_text,
     failure_sentence,
     first_request_sentences,
     pod_text,
@@ -167,10 +168,7 @@ def _time(summary: RunSummary) -> TextTable:
          _bar(seconds, whole))
         for name, seconds in phases
     ]  # fmt: skip
-    extent = "in the lines of this log" if times.is_excerpt else "in all"
-    title = f"Where the time went: {text_of(summary, 'wall_s')} {extent}"
-    if wall is None:
-        title = "Where the time went, in the lines of this log"
+    title = f"Where the time went: {extent_text(summary)}"
     note = "\n".join(_time_notes(summary, whole))
     return make_table(title, ("", "", "", ""), rows, right=(1, 2), note=note)
 
