@@ -456,3 +456,5 @@ def test_lines_without_the_beginning_are_not_held_against_a_whole_start():
     result = compare([whole, part])
     assert verdicts(result, "wall_s") == ["not_comparable"]
     assert "not_comparable" not in verdicts(result, "warmup_s")
+    note = "Start-up and unlogged time are not judged: a log lacks the beginning of its start."
+    assert note in result.notes

@@ -571,3 +571,13 @@ OVER = (WarmupFinished(duration_s=9.0), ServerReady())
 def test_memory_in_use_is_out_of_date_once_more_is_taken(events, used):
     """Of a start that is over, what its weights took is not what is in use."""
     assert summary_of([RunStarted(), *events])["progress"]["used_bytes"] == used
+
+
+def test_a_few_steps_of_an_unknown_number_have_no_sum():
+    """The engine may have passed over the buckets whose lines are not there."""
+    steps = [
+        step((1, 128 * index, 0), index=index, total=48, duration_s=0.5, mode=None)
+        for index in (1, 48)
+    ]
+    part = folded([RunStarted(), *steps]).summary.phase("prompt")
+    assert (part.warmed, part.steps_s) == (None, None)

@@ -50,6 +50,7 @@ START_GROUPS = ("time", "phases")
 CONTRADICTORY = "the evidence for it contradicts itself"
 OF_A_WHOLE_START = ("wall_s", "unlogged_s")
 """Figures that lines without the beginning do not give."""
+PART = "a log lacks the beginning of its start"
 
 
 class Comparability:
@@ -98,7 +99,7 @@ class Comparability:
         if figure.per_rank and self._rank_reason is not None:
             return self._rank_reason
         if figure.name in OF_A_WHOLE_START and self._is_part:
-            return "a log lacks the beginning of its start"
+            return PART
         if figure.group in START_GROUPS:
             return self.start_reason
         if figure.name.endswith("captured_reported"):
@@ -115,6 +116,8 @@ class Comparability:
             yield f"Sizes per rank are not judged: {self._rank_reason}."
         if self.start_reason is not None:
             yield f"Times are not judged: {self.start_reason}."
+        elif self._is_part:
+            yield f"Start-up and unlogged time are not judged: {PART}."
         if self._log_reason is not None:
             yield f"Logged capture counts are not judged: {self._log_reason}."
         for phase, reason in self.bucket_reasons.items():

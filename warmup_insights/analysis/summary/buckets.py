@@ -340,7 +340,7 @@ class Buckets:
             missed=missed,
             strategy=first.strategy,
             dimensions=self._dimensions.get(phase, []),
-            steps_s=_steps_s(first.together_s, own, warmed),
+            steps_s=_steps_s(first.together_s, own, first_known(warmed, generated)),
             gc_s=sum_known(row.gc_s for row in own),
             compiled=sum_known(row.compiled for row in own),
             compile_s=sum_known(row.compile_s for row in own),
@@ -503,11 +503,11 @@ def _graph_fate(
 
 
 def _steps_s(
-    together_s: float | None, rows: Sequence[BucketRow], warmed: int | None
+    together_s: float | None, rows: Sequence[BucketRow], count: int | None
 ) -> float | None:
-    """Seconds of the steps; None where more than the last one has no time."""
+    """Seconds of so many steps; None where more than the last one has no time."""
     timed = [row.duration_s for row in rows if row.duration_s is not None]
-    if together_s is None and len(timed) + 1 < (warmed or 0):
+    if together_s is None and len(timed) + 1 < (count or 0):
         return None
     known: float | None = sum_known((together_s, *timed))
     return known
