@@ -172,27 +172,31 @@ PHASE_OF: dict[type[Event], str] = {
 
 @dataclass(slots=True)
 class RankTime:
-    """One rank: its spans so far, what it is doing, and since when.
+    """One rank: its phases so far, and the one that goes on.
 
-    `is_quiet`: a rank above 0 prints so few lines that one which ends a phase stands
+    `prints_few_lines`: a rank above 0 prints so few lines that one which ends a phase stands
     for all the time before it.
     """
 
-    is_quiet: bool = False
+    prints_few_lines: bool = False
     stated: list[Span] = field(default_factory=list)
     """Phases whose beginning and end are both marked."""
     marks: dict[str, float] = field(default_factory=dict)
+    """Beginnings of phases whose end is not marked yet."""
     spans: list[Span] = field(default_factory=list)
-    doing: str | None = None
-    since: float | None = None
+    """Phases that are over, or went on until another one began."""
+    current: str | None = None
+    """Name of the phase that goes on, and when it began or was last seen."""
+    current_since: float | None = None
     last: float | None = None
-    done: str | None = None
-    """Whose end was marked last."""
+    """Time of the last mark."""
+    last_ended: str | None = None
+    """Name of the phase whose end was marked last."""
     ended: dict[str, float] = field(default_factory=dict)
     """When each phase was last marked as over."""
     is_cut: bool = False
     """Lines are missing since the last mark."""
-    divided: float | None = None
+    divided_at: float | None = None
     """When the number of KV blocks was first known."""
     is_warmed: bool = False
     """The whole warm-up was over."""
@@ -200,8 +204,8 @@ class RankTime:
     """The engine stated that its start-up was over."""
     begun: set[str] = field(default_factory=set)
     """Phases of which a beginning is marked."""
-    stage: str | None = None
-    """Whose end was marked last."""
+    measured_stage: str | None = None
+    """Stage of the last measured memory, which ends a phase."""
     is_repeated: bool = False
     """The end of a stage is stated twice, and its beginning never."""
     line: int | None = None
@@ -214,19 +218,18 @@ class RankTime:
     """Phases that only the summary of their graphs ends."""
     captured_s: float = 0.0
     """What the bars over captures state that they took."""
-
-    made_s: float = 0.0
-    """What the engine compiled since it last stated a total."""
     compiled_s: float = 0.0
+    """What the engine compiled since it last stated a total."""
+    compiled_or_loaded_s: float = 0.0
     """The same, with what it loaded from a cache."""
-    traced: float | None = None
+    traced_at: float | None = None
     """When Dynamo was done with a model whose graphs follow."""
-    drawn: str | None = None
+    bar_phase: str | None = None
     """Phase of the steps that only a bar shows, which has no time."""
     untimed: dict[str, float] = field(default_factory=dict)
     """Seconds of phases whose line has no time and stands in another moment."""
 
-    def write(self, line: int | None, time: float) -> None:
+    def note_line(self, line: int | None, time: float) -> None:
         """A line was written, or one more event came of it."""
         if line is not None and line == self.line:
             self.line_at = max(self.line_at, time)
@@ -241,89 +244,95 @@ class RankTime:
         return self.went_back or self.line_at < self.earlier_at - BACK_S
 
     def begin(self, name: str, time: float) -> None:
-        """From `time` on this rank does `name`."""
-        if self.is_cut and self.doing is not None and self.doing != name:
-            self.doing = CUT
+        """At `time` the phase `name` begins."""
+        if self.is_cut and self.current is not None and self.current != name:
+            self.current = CUT
         self.is_cut = False
-        self._settle(time, name)
+        self._end_current(time, name)
         self.begun.add(name)
-        self.doing, self.since = name, time
+        self.current, self.current_since = name, time
 
     def end(self, name: str, time: float, duration_s: float | None) -> None:
-        """At `time` this rank is done with `name`."""
+        """At `time` the phase `name` is over."""
         is_again = self.ended.get(name) == time and time.is_integer()
         self.ended[name] = time
         before = self.last
         if duration_s is not None:
-            self._settle(time, name)
+            self._end_current(time, name)
             stop = time
             if is_again and duration_s < STAMP_S and self.spans[-1:]:
                 # One of several within a second, one after the other.
                 stop = max(self.spans[-1].start, time - STAMP_S)
             self.spans.append(Span(name, stop - duration_s, stop, MEASURED))
-        elif self.doing == name and self.since is not None:
-            self.spans.append(Span(name, self.since, time, BOUNDED))
-        elif self.doing is not None and not self.is_quiet:
+        elif self.current == name and self.current_since is not None:
+            self.spans.append(Span(name, self.current_since, time, BOUNDED))
+        elif self.current is not None and not self.prints_few_lines:
             # Where one ended and the other began is not stated.
-            self._settle(time, name, is_end=True)
+            self._end_current(time, name, is_end=True)
         elif before is not None and (
-            self.is_quiet or not self.skips(name, is_end=True)
+            self.prints_few_lines or not self.skips(name, is_end=True)
         ):
             self.spans.append(Span(name, before, time, BOUNDED))
-        is_later = _ORDER.get(name, -1) > _ORDER.get(self.doing or "", math.inf)
-        if self.doing == name or duration_s is None or is_later:
-            self.doing = self.since = None
-        self.last, self.done = time, name
+        is_later = _ORDER.get(name, -1) > _ORDER.get(self.current or "", math.inf)
+        if self.current == name or duration_s is None or is_later:
+            self.current = self.current_since = None
+        self.last, self.last_ended = time, name
 
     def mark(self, event: PhaseMarked, time: float) -> None:
         """A phase begins or ends, and its name is stated."""
         if event.edge == "start":
-            if event.name == "import" and self.since is not None and time < self.since:
+            if (
+                event.name == "import"
+                and self.current_since is not None
+                and time < self.current_since
+            ):
                 return  # Ray repeats late what its workers printed
             if self.ended.get(event.name) != time:  # or it goes on
                 self.marks[event.name] = time
             self.begin(event.name, time)
             return
         began = self.marks.pop(event.name, None)
-        is_over = event.name in self.ended and self.doing is None
+        is_over = event.name in self.ended and self.current is None
         # A later line shows once more that it ended, or a file that none is missing.
         is_nothing = is_over or event.name == DOWNLOAD
         if began is None and is_nothing and event.duration_s is None:
-            return self.touch(time)
+            return self.note_time(time)
         if began is not None:
             self.stated.append(Span(event.name, began, time, MEASURED))
         is_capture = event.name == CAPTURES and event.duration_s is None
-        if is_capture and self.doing in (KERNELS, GRAPH_PROFILE):
+        if is_capture and self.current in (KERNELS, GRAPH_PROFILE):
             self._capture_in(time)
-        elif began is not None and self.doing is None and time < (self.last or time):
+        elif began is not None and self.current is None and time < (self.last or time):
             # A later line states how long what follows took.
             self.spans.append(Span(event.name, began, time, BOUNDED))
         else:
             self.end(event.name, time, event.duration_s)
 
-    def go_on(self, name: str, time: float) -> None:
-        """A line shows that this rank is not done with `name`."""
-        if self.doing == name:
-            self._settle(time, name)
+    def extend(self, name: str, time: float) -> None:
+        """A line shows that the phase `name` goes on."""
+        if self.current == name:
+            self._end_current(time, name)
 
     def _capture_in(self, time: float) -> None:
         """Captures that end where no line states that they began (vLLM
         `custom_all_reduce.py capture`): those that memory is estimated with are a part of
         that; when those behind the warm-up of kernels began is unknown."""
-        if self.doing == GRAPH_PROFILE:
-            self._settle(time, GRAPH_PROFILE)
+        if self.current == GRAPH_PROFILE:
+            self._end_current(time, GRAPH_PROFILE)
             return
         self.ended[CAPTURES] = self.last = time
-        self.doing = self.since = None
+        self.current = self.current_since = None
 
-    def _settle(self, time: float, following: str, *, is_end: bool = False) -> None:
+    def _end_current(
+        self, time: float, following: str, *, is_end: bool = False
+    ) -> None:
         """What this rank does goes on until another stage begins, or is over, at `time`,
         unless a stage that is printed lies between."""
         if self.skips(following, is_end=is_end):
-            self.doing = self.since = None
-        if self.doing is not None and self.since is not None:
-            self.spans.append(Span(self.doing, self.since, time, ASSUMED))
-            self.since = time
+            self.current = self.current_since = None
+        if self.current is not None and self.current_since is not None:
+            self.spans.append(Span(self.current, self.current_since, time, ASSUMED))
+            self.current_since = time
         self.last = time
 
     def skips(self, following: str, *, is_end: bool) -> bool:
@@ -332,14 +341,14 @@ class RankTime:
 
         Ranks above 0 print neither the engine's start nor its cache.
         """
-        here = _ORDER.get(self.doing or self.done or "import")
+        here = _ORDER.get(self.current or self.last_ended or "import")
         there = _ORDER.get(following)
         if here is None or there is None:
             return False
         shown = {*self.begun, *self.ended} - ({following} if is_end else set())
         if shown & _LOADING:
             shown.add("load_model")
-        printed = _PRINTED - shown - (_OF_RANK_0 if self.is_quiet else set())
+        printed = _PRINTED - shown - (_OF_RANK_0 if self.prints_few_lines else set())
         if is_end and there != _ORDER["load_model"]:
             printed -= {following}
         last = there if is_end else there - 1
@@ -356,15 +365,15 @@ class RankTime:
 
     def spans_until(self, end: float) -> list[Span]:
         """The spans so far, and what is going on until `end`."""
-        if self.doing is None or self.since is None:
+        if self.current is None or self.current_since is None:
             return [*self.spans, *self._weights()]
         return [
             *self.spans,
-            Span(self.doing, self.since, end, ASSUMED),
+            Span(self.current, self.current_since, end, ASSUMED),
             *self._weights(),
         ]
 
-    def waits_in(self, download: Span) -> bool:
+    def waits_for(self, download: Span) -> bool:
         """Whether this rank waits while another one downloads: it holds the lock of the
         folder (vLLM `model_loader/weight_utils.py`, `download_weights_from_hf`)."""
         at_work = (DOWNLOAD, "load_weights")
@@ -374,7 +383,7 @@ class RankTime:
             if span.name in at_work
         )
 
-    def spans_behind(self, main: RankTime, end: float) -> Iterator[Span]:
+    def spans_after(self, main: RankTime, end: float) -> Iterator[Span]:
         """The spans until `end`, of another rank than the main one: the end of its warm-up
         can be its first line since it loaded the model (vLLM `gpu_worker.py`,
         `_maybe_activate_jit_monitor`)."""
@@ -386,10 +395,10 @@ class RankTime:
             else:
                 yield span
 
-    def spans_beside(self, main: RankTime, end: float) -> Iterator[Span]:
+    def spans_as_other_rank(self, main: RankTime, end: float) -> Iterator[Span]:
         """The spans of a slower rank, as they explain what is left of the main one's."""
-        for span in self.spans_behind(main, end):
-            if span.name == DOWNLOAD and main.waits_in(span):
+        for span in self.spans_after(main, end):
+            if span.name == DOWNLOAD and main.waits_for(span):
                 yield span
             else:
                 name, start = f"{span.name}{OF_OTHER_RANK}", span.start
@@ -410,146 +419,210 @@ class RankTime:
             default=-math.inf,
         )  # fmt: skip
 
-    def touch(self, time: float) -> None:
+    def note_time(self, time: float) -> None:
         """An event at `time` that neither begins nor ends a phase."""
-        if self.doing is None:
+        if self.current is None:
             self.last = time
 
+    def take_mark(  # noqa: C901, PLR0912 - a table: one case for each kind
+        self, event: Event, time: float
+    ) -> None:
+        """Begin or end the phase that an event marks."""
+        match event:
+            case PhaseMarked():
+                self.mark(event, time)
+            case MemoryMeasured() if event.stage in _STAGES:
+                self._stage(event, time)
+            case BucketsGenerated():
+                self.end("bucket_generation", time, None)
+            case CaptureSummary():
+                self._end_warmup(event, time)
+            case SamplerWarmup() | DefragWarmup() if event.status == "started":
+                self.begin(PHASE_OF[type(event)], time)
+            case SamplerWarmup() | DefragWarmup() | GraphsCaptured():
+                self._ended(event, time)
+            case CompileFinished() if event.duration_s is not None:
+                self._compiled(event, time, event.duration_s)
+            # Without these it follows from settings alone, not from the profile run.
+            case MemoryBudgetSet() if (
+                event.kv_cache_bytes is not None or event.activation_bytes is not None
+            ) and (self.current == "profile_run" or "profile_run" not in self.ended):
+                self.end("profile_run", time, None)
+            case KVCacheAllocated() if not (self.is_initialized or self.is_warmed):
+                self.divided_at = time if self.divided_at is None else self.divided_at
+                self.end(PHASE_OF[KVCacheAllocated], time, None)
+            case ServerReady():
+                self.end(SERVER_START, time, None)
+            case EngineInitialized():
+                self.is_initialized = True
+                self._loaded(event, time)
+                self.begin(SERVER_START, time)
+            case WarmupFinished():
+                self._warmed(event, time)
+            case ConfigRecorded(line=int()) if (
+                self.current == "import" and event.settings
+            ):
+                # A program makes the configuration behind its imports, with no line where it
+                # begins; a recorder marks that, and has the command before the imports.
+                self.begin("configure", time)
+            case ConfigRecorded():
+                self.note_time(time)
 
-def take_mark(  # noqa: C901, PLR0912 - a table: one case for each kind
-    own: RankTime, event: Event, time: float
-) -> None:
-    """Begin or end the phase that an event marks."""
-    match event:
-        case PhaseMarked():
-            own.mark(event, time)
-        case MemoryMeasured() if event.stage in _STAGES:
-            _stage(own, event, time)
-        case BucketsGenerated():
-            own.end("bucket_generation", time, None)
-        case CaptureSummary():
-            _end_warmup(own, event, time)
-        case SamplerWarmup() | DefragWarmup() if event.status == "started":
-            own.begin(PHASE_OF[type(event)], time)
-        case SamplerWarmup() | DefragWarmup() | GraphsCaptured():
-            _ended(own, event, time)
-        case CompileFinished() if event.duration_s is not None:
-            _compiled(own, event, time, event.duration_s)
-        # Without these it follows from settings alone, not from the profile run.
-        case MemoryBudgetSet() if (
-            event.kv_cache_bytes is not None or event.activation_bytes is not None
-        ) and (own.doing == "profile_run" or "profile_run" not in own.ended):
-            own.end("profile_run", time, None)
-        case KVCacheAllocated() if not (own.is_initialized or own.is_warmed):
-            own.divided = time if own.divided is None else own.divided
-            own.end(PHASE_OF[KVCacheAllocated], time, None)
-        case ServerReady():
-            own.end(SERVER_START, time, None)
-        case EngineInitialized():
-            own.is_initialized = True
-            _loaded(own, event, time)
-            own.begin(SERVER_START, time)
-        case WarmupFinished():
-            _warmed(own, event, time)
-        case ConfigRecorded(line=int()) if own.doing == "import" and event.settings:
-            # A program makes the configuration behind its imports, with no line where it
-            # begins; a recorder marks that, and has the command before the imports.
-            own.begin("configure", time)
-        case ConfigRecorded():
-            own.touch(time)
+    def take_step(self, event: WarmupStep | GraphCaptured, time: float) -> None:
+        """Steps of one phase are one span while they follow each other.
 
-
-def _warmed(own: RankTime, event: WarmupFinished, time: float) -> None:
-    """The end of the whole warm-up, and of the part of it that only a bar shows: vllm-gaudi
-    prints no summary of unified attention (`warmup_unified_graphs`). Its time has one name
-    where no line shows its steps."""
-    if own.drawn not in (None, *PHASES) and own.doing is None:
-        own.end(f"{own.drawn}_warmup", time, None)
-    elif event.duration_s is not None and own.doing not in _WARMING:
-        began = time - event.duration_s
-        if not any(s.name in _WARMING and s.end > began for s in own.spans):
-            own.spans.append(Span(WARMUP, began, time, BOUNDED))
-    own.is_warmed = True
-    own.touch(time)
-
-
-def _ended(
-    own: RankTime, event: SamplerWarmup | DefragWarmup | GraphsCaptured, time: float
-) -> None:
-    """The end of a phase of one event. How long a capture took replaces what a line
-    before counted as its time: that line is printed when captures end (vLLM
-    `custom_all_reduce.py register_graph_buffers`), and none when they begin."""
-    name, duration_s = PHASE_OF[type(event)], event.duration_s
-    if isinstance(event, GraphsCaptured) and duration_s is not None:
-        since = time - duration_s
-        while own.spans and own.spans[-1].name == name and own.spans[-1].end > since:
-            own.spans.pop()
-    own.end(name, time, duration_s)
-
-
-def _compiled(
-    own: RankTime, event: CompileFinished, time: float, duration_s: float
-) -> None:
-    """A part of a compilation, or its total.
-
-    Before vLLM 0.18 the total is the sum of the parts, which have their own lines, and is
-    printed when the last graph has run (`compilation/monitor.py`): no time of its own.
-    Between Dynamo and the first graph lies nothing but the rest of the compilation
-    (`compilation/backends.py`, `VllmBackend.__call__`).
-    """
-    traced, own.traced = own.traced, time if event.what == "dynamo" else None
-    if traced is not None and event.what == "graph":
-        own.spans.append(Span("compile", traced, time, BOUNDED))
-    if event.what != "total":
-        own.compiled_s += duration_s
-        own.made_s += 0.0 if event.from_cache else duration_s
-    else:
-        sums, own.made_s, own.compiled_s = (own.made_s, own.compiled_s), 0.0, 0.0
-        if any(abs(duration_s - known) <= ROUNDED_S for known in sums):
+        A pass that runs buckets and captures them is one phase, whichever of the two a step
+        is: that of its mark, as in the log of the same start.
+        """
+        name = _step_name(event)
+        if f"{event.phase}_warmup" in self.marks:
+            name = f"{event.phase}_warmup"
+        if event.duration_s is None:
+            if self.current != name:
+                self.begin(name, time)
             return
-    own.end("compile", time, duration_s)
+        end = time + event.duration_s
+        last = self.spans[-1] if self.spans else None
+        if last is not None and last.name == name and 0 <= time - last.end <= 0.05:
+            if end > last.end:
+                self.spans[-1] = Span(name, last.start, end, MEASURED)
+        else:
+            self.begin(name, time)
+            self.spans.append(Span(name, time, end, MEASURED))
+        self.current = self.current_since = None
+        self.last = end
 
+    def take_failure(self, event: Failure, time: float) -> None:
+        """What fails in a stage without a first line of its own was in it since the line
+        before; the bars of a capture state how long it had run."""
+        is_drawn = event.phase is not None and event.phase in (*PHASES, self.bar_phase)
+        if event.phase == CAPTURES and CAPTURES not in self.ended:
+            self.end(CAPTURES, time, self.captured_s or None)
+        elif (
+            event.phase in _AFTER_LOADING
+            and self.current is None
+            and self.last is not None
+        ):
+            self.end(event.phase, time, None)
+        elif is_drawn and self.current is None and self.last is not None:
+            self.end(
+                f"{event.phase}_warmup", time, None
+            )  # a bar has no line with a time
+        else:
+            stage = "kv_cache" if event.failure == "no_kv_cache" else event.phase or ""
+            is_loading = self.current == "init_worker" and stage in _LOADING
+            if is_loading or self.skips(stage, is_end=False):
+                self.current = self.current_since = None
+            self.note_time(time)
 
-def _loaded(own: RankTime, event: EngineInitialized, time: float) -> None:
-    """A model whose end of loading is not printed was there when the engine began to
-    initialise itself (vLLM `engine/llm_engine.py`, `__init__`)."""
-    weights = own.ended.get("load_weights")
-    if weights is None or event.duration_s is None or "load_model" in own.ended:
-        return
-    own.spans.append(Span("load_model", weights, time - event.duration_s, BOUNDED))
+    def _warmed(self, event: WarmupFinished, time: float) -> None:
+        """The end of the whole warm-up, and of the part of it that only a bar shows: vllm-gaudi
+        prints no summary of unified attention (`warmup_unified_graphs`). Its time has one name
+        where no line shows its steps."""
+        if self.bar_phase not in (None, *PHASES) and self.current is None:
+            self.end(f"{self.bar_phase}_warmup", time, None)
+        elif event.duration_s is not None and self.current not in _WARMING:
+            began = time - event.duration_s
+            if not any(s.name in _WARMING and s.end > began for s in self.spans):
+                self.spans.append(Span(WARMUP, began, time, BOUNDED))
+        self.is_warmed = True
+        self.note_time(time)
 
+    def _ended(
+        self, event: SamplerWarmup | DefragWarmup | GraphsCaptured, time: float
+    ) -> None:
+        """The end of a phase of one event. How long a capture took replaces what a line
+        before counted as its time: that line is printed when captures end (vLLM
+        `custom_all_reduce.py register_graph_buffers`), and none when they begin."""
+        name, duration_s = PHASE_OF[type(event)], event.duration_s
+        if isinstance(event, GraphsCaptured) and duration_s is not None:
+            since = time - duration_s
+            while (
+                self.spans
+                and self.spans[-1].name == name
+                and self.spans[-1].end > since
+            ):
+                self.spans.pop()
+        self.end(name, time, duration_s)
 
-def take_failure(own: RankTime, event: Failure, time: float) -> None:
-    """What fails in a stage without a first line of its own was in it since the line
-    before; the bars of a capture state how long it had run."""
-    is_drawn = event.phase is not None and event.phase in (*PHASES, own.drawn)
-    if event.phase == CAPTURES and CAPTURES not in own.ended:
-        own.end(CAPTURES, time, own.captured_s or None)
-    elif event.phase in _AFTER_LOADING and own.doing is None and own.last is not None:
-        own.end(event.phase, time, None)
-    elif is_drawn and own.doing is None and own.last is not None:
-        own.end(f"{event.phase}_warmup", time, None)  # a bar has no line with a time
-    else:
-        stage = "kv_cache" if event.failure == "no_kv_cache" else event.phase or ""
-        is_loading = own.doing == "init_worker" and stage in _LOADING
-        if is_loading or own.skips(stage, is_end=False):
-            own.doing = own.since = None
-        own.touch(time)
+    def _compiled(self, event: CompileFinished, time: float, duration_s: float) -> None:
+        """A part of a compilation, or its total.
 
+        Before vLLM 0.18 the total is the sum of the parts, which have their own lines, and is
+        printed when the last graph has run (`compilation/monitor.py`): no time of its own.
+        Between Dynamo and the first graph lies nothing but the rest of the compilation
+        (`compilation/backends.py`, `VllmBackend.__call__`).
+        """
+        traced, self.traced_at = (
+            self.traced_at,
+            time if event.what == "dynamo" else None,
+        )
+        if traced is not None and event.what == "graph":
+            self.spans.append(Span("compile", traced, time, BOUNDED))
+        if event.what != "total":
+            self.compiled_or_loaded_s += duration_s
+            self.compiled_s += 0.0 if event.from_cache else duration_s
+        else:
+            sums, self.compiled_s, self.compiled_or_loaded_s = (
+                (self.compiled_s, self.compiled_or_loaded_s),
+                0.0,
+                0.0,
+            )
+            if any(abs(duration_s - known) <= ROUNDED_S for known in sums):
+                return
+        self.end("compile", time, duration_s)
 
-def _stage(own: RankTime, event: MemoryMeasured, time: float) -> None:
-    """The end of a stage. One that is stated twice in a row without any beginning is of
-    another process or of another start, so the time between is not known to be its own.
-    """
-    name = _STAGES[event.stage]
-    is_again = own.stage == event.stage and name not in own.begun
-    own.stage = event.stage
-    if is_again and event.duration_s is None:
-        own.is_repeated = True
-        own.ended[name] = time
-        own.touch(time)
-        return
-    own.end(name, time, event.duration_s)
+    def _loaded(self, event: EngineInitialized, time: float) -> None:
+        """A model whose end of loading is not printed was there when the engine began to
+        initialise itself (vLLM `engine/llm_engine.py`, `__init__`)."""
+        weights = self.ended.get("load_weights")
+        if weights is None or event.duration_s is None or "load_model" in self.ended:
+            return
+        self.spans.append(Span("load_model", weights, time - event.duration_s, BOUNDED))
+
+    def _stage(self, event: MemoryMeasured, time: float) -> None:
+        """The end of a stage. One that is stated twice in a row without any beginning is of
+        another process or of another start, so the time between is not known to be its own.
+        """
+        name = _STAGES[event.stage]
+        is_again = self.measured_stage == event.stage and name not in self.begun
+        self.measured_stage = event.stage
+        if is_again and event.duration_s is None:
+            self.is_repeated = True
+            self.ended[name] = time
+            self.note_time(time)
+            return
+        self.end(name, time, event.duration_s)
+
+    def _end_warmup(self, event: CaptureSummary, time: float) -> None:
+        """The phase that ends where its summary is printed: what was going on, if it fits.
+
+        vllm-gaudi prints the summary of the prompts before the decode warm-up begins
+        (`hpu_model_runner.py`, `warmup_model`), the fork both when all is over: two that come
+        together with no step before them are the end of one warm-up. Ranks that no name keeps
+        apart print each of them several times.
+        """
+        warmup = f"{event.phase}_warmup"
+        last = self.spans[-1] if self.spans else None
+        is_summed = last is not None and last.name in self.summed
+        if last is None or not is_summed or time - last.end > TOGETHER_S:
+            last = None
+        elif last.name in (warmup, WARMUP):
+            return
+        for suffix in ("graphs", "warmup"):
+            name = f"{event.phase}_{suffix}"
+            if self.current == name or any(
+                span.name == name for span in self.spans[-3:]
+            ):
+                self.end(name, time, None)
+                return
+        if last is not None:
+            self.spans[-1] = Span(WARMUP, last.start, time, last.strength)
+            self.summed.add(WARMUP)
+            self.last = time
+            return
+        self.summed.add(warmup)
+        self.end(warmup, time, None)
 
 
 def _step_name(event: WarmupStep | GraphCaptured) -> str:
@@ -557,57 +630,3 @@ def _step_name(event: WarmupStep | GraphCaptured) -> str:
         known = event.phase in ("prompt", "decode")
         return f"{event.phase}_graphs" if known else "graph_capture"
     return f"{event.phase}_{'graphs' if event.mode == 'graph' else 'warmup'}"
-
-
-def take_step(own: RankTime, event: WarmupStep | GraphCaptured, time: float) -> None:
-    """Steps of one phase are one span while they follow each other.
-
-    A pass that runs buckets and captures them is one phase, whichever of the two a step
-    is: that of its mark, as in the log of the same start.
-    """
-    name = _step_name(event)
-    if f"{event.phase}_warmup" in own.marks:
-        name = f"{event.phase}_warmup"
-    if event.duration_s is None:
-        if own.doing != name:
-            own.begin(name, time)
-        return
-    end = time + event.duration_s
-    last = own.spans[-1] if own.spans else None
-    if last is not None and last.name == name and 0 <= time - last.end <= 0.05:
-        if end > last.end:
-            own.spans[-1] = Span(name, last.start, end, MEASURED)
-    else:
-        own.begin(name, time)
-        own.spans.append(Span(name, time, end, MEASURED))
-    own.doing = own.since = None
-    own.last = end
-
-
-def _end_warmup(own: RankTime, event: CaptureSummary, time: float) -> None:
-    """The phase that ends where its summary is printed: what was going on, if it fits.
-
-    vllm-gaudi prints the summary of the prompts before the decode warm-up begins
-    (`hpu_model_runner.py`, `warmup_model`), the fork both when all is over: two that come
-    together with no step before them are the end of one warm-up. Ranks that no name keeps
-    apart print each of them several times.
-    """
-    own_name = f"{event.phase}_warmup"
-    last = own.spans[-1] if own.spans else None
-    is_summed = last is not None and last.name in own.summed
-    if last is None or not is_summed or time - last.end > TOGETHER_S:
-        last = None
-    elif last.name in (own_name, WARMUP):
-        return
-    for suffix in ("graphs", "warmup"):
-        name = f"{event.phase}_{suffix}"
-        if own.doing == name or any(span.name == name for span in own.spans[-3:]):
-            own.end(name, time, None)
-            return
-    if last is not None:
-        own.spans[-1] = Span(WARMUP, last.start, time, last.strength)
-        own.summed.add(WARMUP)
-        own.last = time
-        return
-    own.summed.add(own_name)
-    own.end(own_name, time, None)

@@ -21,9 +21,6 @@ from warmup_insights.analysis.summary.rank_time import (
     RankTime,
     Span,
     partition,
-    take_failure,
-    take_mark,
-    take_step,
 )
 from warmup_insights.model.events import (
     SERVER_START,
@@ -189,7 +186,7 @@ class Timeline:
         if kind in _SPECIAL:
             self._special(event)
         if time is None and isinstance(event, WarmupStep):
-            self._own(event.rank or 0).drawn = event.phase
+            self._times_of(event.rank or 0).bar_phase = event.phase
         if time is None or kind is GapSeen:
             return
         if kind in _AT_WORK and self.last_at is not None and not was_over:
@@ -211,7 +208,7 @@ class Timeline:
                 self._gaps.append(event)
                 self._fill(event)
             case CaptureProgress():
-                self._own(event.rank or 0).captured_s += event.duration_s or 0.0
+                self._times_of(event.rank or 0).captured_s += event.duration_s or 0.0
             case PhaseMarked() if event.time is None and event.duration_s is not None:
                 self._untimed.append(event)
             case WarmupFinished() if event.duration_s is not None:
@@ -220,9 +217,9 @@ class Timeline:
                     self.warmup_s = event.duration_s
                     self._stated("time.warmup_s", event)
             case EngineInitialized() if event.duration_s is not None:
-                ranks = self.by_rank.values()
-                for own in (own for own in ranks if own.doing == SERVER_START):
-                    own.since = event.time or own.since  # behind the last engine
+                for times in self.by_rank.values():
+                    if times.current == SERVER_START and event.time is not None:
+                        times.current_since = event.time  # behind the last engine
                 rank = event.rank or 0
                 if self._init_rank is None or rank <= self._init_rank:
                     self.engine_init_s, self._init_rank = event.duration_s, rank
@@ -261,10 +258,10 @@ class Timeline:
             self._worked_at = -math.inf
             self._head.first_line = None
         elif note.topic == "elided":
-            for own in self.by_rank.values():
-                own.is_cut = True
+            for times in self.by_rank.values():
+                times.is_cut = True
         elif note.topic in _OF_KERNELS and note.time is not None:
-            self._own(note.rank or 0).go_on(KERNELS, note.time)
+            self._times_of(note.rank or 0).extend(KERNELS, note.time)
 
     def _fill(self, gap: GapSeen) -> None:
         """What a line without a timestamp states as its time lies in the gap around it."""
@@ -275,19 +272,19 @@ class Timeline:
         for event in reversed(ended):
             if not gap.line < (event.line or 0) < gap.next_line:
                 continue
-            own, lasted = self._own(event.rank or 0), event.duration_s or 0.0
+            times, lasted = self._times_of(event.rank or 0), event.duration_s or 0.0
             if lasted > gap.duration_s + 2 * STAMP_S:
-                own.untimed[event.name] = lasted  # Ray printed it late
+                times.untimed[event.name] = lasted  # Ray printed it late
                 continue
             start = max(gap.time, stop - lasted)
-            own.spans.append(Span(event.name, start, stop, MEASURED))
+            times.spans.append(Span(event.name, start, stop, MEASURED))
             stop = start
 
-    def _own(self, rank: int) -> RankTime:
-        own = self.by_rank.get(rank)
-        if own is None:
-            own = self.by_rank[rank] = RankTime(is_quiet=rank > 0)
-        return own
+    def _times_of(self, rank: int) -> RankTime:
+        times = self.by_rank.get(rank)
+        if times is None:
+            times = self.by_rank[rank] = RankTime(prints_few_lines=rank > 0)
+        return times
 
     def _note_excerpt(self, time: float, duration_s: float) -> None:
         """An excerpt begins within something that states how long it took, such as the
@@ -304,26 +301,26 @@ class Timeline:
 
     def _startup(self, event: Event, time: float) -> None:
         # The processes without a rank and rank 0 print in turns: one rank.
-        own = self._own(event.rank or 0)
+        times = self._times_of(event.rank or 0)
         if type(event) is not RunStarted:
             self._head.add(event)
-        if own.is_initialized and _begins_a_process(event):
+        if times.is_initialized and _begins_a_process(event):
             return  # a program without a server that makes its next engine
         if time % 1.0:
             self._resolution_s = 0.0
         end = time
         if isinstance(event, STEPS):
-            take_step(own, event, time)
+            times.take_step(event, time)
             end += event.duration_s or 0.0
         elif isinstance(event, Failure):
-            take_failure(own, event, time)
+            times.take_failure(event, time)
         elif isinstance(event, PhaseMarked) and event.total is not None:
             # A bar over a stage, as far as it was drawn when the lines were over.
             began = time - (event.duration_s or 0.0)
-            own.spans.append(Span(event.name, began, time, MEASURED))
+            times.spans.append(Span(event.name, began, time, MEASURED))
         else:
-            own.write(event.line, time)
-            take_mark(own, event, time)
+            times.note_line(event.line, time)
+            times.take_mark(event, time)
             if isinstance(event, _LASTING) and event.duration_s is not None:
                 self._note_excerpt(time, event.duration_s)
             if self._is_warm and isinstance(event, CompileFinished):
@@ -342,10 +339,10 @@ class Timeline:
         if self._undated is not None and end is not None and self.by_rank:
             # So far it is the end; more lines may come.
             so_far = copy.deepcopy(self)
-            take_failure(so_far.by_rank[min(self.by_rank)], self._undated, end)
+            so_far.by_rank[min(self.by_rank)].take_failure(self._undated, end)
             so_far._undated = None
             return so_far.result()
-        goes_back = any(own.goes_back for own in self.by_rank.values())
+        goes_back = any(times.goes_back for times in self.by_rank.values())
         if start is None or end is None or end < start or goes_back:
             return Times(
                 started_at=isoformat(start), ready_at=isoformat(self.ready_at),
@@ -358,7 +355,7 @@ class Timeline:
         # one start: how long it took is unknown.
         is_unbounded = (
             self._is_excerpt
-            or any(own.is_repeated for own in self.by_rank.values())
+            or any(times.is_repeated for times in self.by_rank.values())
             or ((self._is_ready or self._is_failed) and not self._head.is_there)
             or (self._is_ready and not self._head.has_settings)
         )
@@ -390,7 +387,9 @@ class Timeline:
         is_beyond = self._worked_at > self._failed_at
         last_at = self.last_at if is_beyond else max(self.last_at, self._worked_at)
         is_over = self._is_over or self._is_ready
-        if is_over or not any(own.spans or own.doing for own in self.by_rank.values()):
+        if is_over or not any(
+            times.spans or times.current for times in self.by_rank.values()
+        ):
             return last_at
         last_line = self._failed_line or math.inf
         waited = [
@@ -406,10 +405,12 @@ class Timeline:
             return []
         main = self.by_rank[min(self.by_rank)]
         found = []
-        for rank, own in sorted(self.by_rank.items()):
-            until = self._until(own, end)
+        for rank, times in sorted(self.by_rank.items()):
+            until = self._until(times, end)
             spans = (
-                own.spans_until(until) if own is main else own.spans_behind(main, until)
+                times.spans_until(until)
+                if times is main
+                else times.spans_after(main, until)
             )
             phases = [_phase(span, start) for span in partition(spans, start, end)]
             found.append(RankPhases(rank=rank, phases=phases))
@@ -417,12 +418,12 @@ class Timeline:
 
     def _spans(self, end: float) -> Iterable[Span]:
         main = min(self.by_rank, default=0)
-        for rank, own in self.by_rank.items():
-            until = self._until(own, end)
+        for rank, times in self.by_rank.items():
+            until = self._until(times, end)
             if rank == main:
-                yield from map(self._behind_profiling, own.spans_until(until))
+                yield from map(self._behind_profiling, times.spans_until(until))
             else:
-                yield from own.spans_beside(self.by_rank[main], until)
+                yield from times.spans_as_other_rank(self.by_rank[main], until)
 
     def _behind_profiling(self, span: Span) -> Span:
         """The KV cache is divided when all ranks have measured what is left for it; Ray may
@@ -432,30 +433,37 @@ class Timeline:
         if span.name != "kv_cache" or span.strength != BOUNDED:
             return span
         divided = [
-            own.divided for own in self.by_rank.values() if own.divided is not None
+            times.divided_at
+            for times in self.by_rank.values()
+            if times.divided_at is not None
         ]
         if divided and min(divided) <= span.start:
             return span
-        measured = [own.ended.get("profile_run") for own in self.by_rank.values()]
+        measured = [times.ended.get("profile_run") for times in self.by_rank.values()]
         ended = [at for at in measured if at is not None and at <= span.end]
         if not ended:
             return Span("profile_run", span.start, span.end, span.strength)
         return Span(span.name, max(span.start, *ended), span.end, span.strength)
 
-    def _until(self, own: RankTime, end: float) -> float:
-        """When a rank was done with what it never ends.
+    def _until(self, times: RankTime, end: float) -> float:
+        """When the phase of a rank was over of which no end is marked.
 
         Ray prints one of several equal lines, so a phase can begin in the lines of one
         rank and end in those of another. An engine without a server starts none.
         """
-        if own.doing is None or own.since is None:
+        if times.current is None or times.current_since is None:
             return end
-        if own.doing == SERVER_START and self.ready_at is None and not self._has_server:
-            return own.since
+        if (
+            times.current == SERVER_START
+            and self.ready_at is None
+            and not self._has_server
+        ):
+            return times.current_since
         ends = [
-            other.ended[own.doing]
+            other.ended[times.current]
             for other in self.by_rank.values()
-            if other is not own and other.ended.get(own.doing, -math.inf) >= own.since
+            if other is not times
+            and other.ended.get(times.current, -math.inf) >= times.current_since
         ]
         return min(end, max(ends, default=end))
 
