@@ -306,18 +306,21 @@ class Buckets:
         facts = self._by_rank(phase)
         missed = sum(1 for miss in misses if miss.phase == phase)
         budget = first_known(
-            *(getattr(own, f"{phase}_bytes") for _, own in sorted(self.budgets.items()))
+            *(
+                getattr(budget, f"{phase}_bytes")
+                for _, budget in sorted(self.budgets.items())
+            )
         )
         if not facts and not missed and budget is None:
             return None
         generated = least_known(
-            first_known(each.generated, each.total) for each in facts
+            first_known(of_rank.generated, of_rank.total) for of_rank in facts
         )
         captured_lists = [c for c in map(_captured_buckets, facts) if c is not None]
         captured = least_known(len(buckets) for buckets in captured_lists)
         fewest = min(captured_lists, key=len) if captured_lists else None
         first = facts[0] if facts else _PhaseFacts()
-        own = [row for row in rows if row.phase == phase]
+        phase_rows = [row for row in rows if row.phase == phase]
         warmed = least_known(self._warmed_count(item) for item in facts)
         return PhaseBuckets(
             generated=generated,
@@ -340,20 +343,22 @@ class Buckets:
             missed=missed,
             strategy=first.strategy,
             dimensions=self._dimensions.get(phase, []),
-            steps_s=_steps_s(first.together_s, own, first_known(warmed, generated)),
-            gc_s=sum_known(row.gc_s for row in own),
-            compiled=sum_known(row.compiled for row in own),
-            compile_s=sum_known(row.compile_s for row in own),
-            reused=num_reused(own),
-            spikes=sum_known(row.is_spike for row in own),
-            spikes_s=sum_known(row.spike_s for row in own),
+            steps_s=_steps_s(
+                first.together_s, phase_rows, first_known(warmed, generated)
+            ),
+            gc_s=sum_known(row.gc_s for row in phase_rows),
+            compiled=sum_known(row.compiled for row in phase_rows),
+            compile_s=sum_known(row.compile_s for row in phase_rows),
+            reused=num_reused(phase_rows),
+            spikes=sum_known(row.is_spike for row in phase_rows),
+            spikes_s=sum_known(row.spike_s for row in phase_rows),
         )
 
     def _by_rank(self, phase: str) -> list[_PhaseFacts]:
         """What each rank has of a phase, the lowest rank first of those that name buckets:
         bars without a rank beside lines of ranks name none."""
-        own = [self._facts[key] for key in sorted(self._facts) if key[1] == phase]
-        return sorted(own, key=lambda each: not (each.fates or each.listed))
+        found = [self._facts[key] for key in sorted(self._facts) if key[1] == phase]
+        return sorted(found, key=lambda of_rank: not (of_rank.fates or of_rank.listed))
 
     def _warmed_count(self, facts: _PhaseFacts) -> int | None:
         """Distinct buckets that ran; unknown when lines were cut out between them."""
@@ -377,9 +382,9 @@ class Buckets:
             facts = [self._facts[key] for key in sorted(self._facts) if key[1] == name]
             result[name] = OtherPhase(
                 generated=least_known(
-                    first_known(each.generated, each.total)
-                    for each in facts
-                    if name != MULTIMODAL or each.is_listed()
+                    first_known(of_rank.generated, of_rank.total)
+                    for of_rank in facts
+                    if name != MULTIMODAL or of_rank.is_listed()
                 ),
                 warmed=least_known(self._warmed_count(item) for item in facts),
             )
@@ -478,13 +483,13 @@ def _row(
         skipped=skipped,
         missed=missed,
         duration_s=sum_known(cost.duration_s for cost in costs),
-        resolution_s=sum_known(own.resolution_s for own in steps),
+        resolution_s=sum_known(step.resolution_s for step in steps),
         memory_bytes=sum_known(cost.memory_bytes for cost in costs),
         executed=fate.executed,
         state=next(word for word, holds in states if holds),
-        gc_s=sum_known(own.gc_s for own in steps),
-        compiled=sum_known(own.compiled for own in steps),
-        compile_s=sum_known(own.compile_s for own in steps),
+        gc_s=sum_known(step.gc_s for step in steps),
+        compiled=sum_known(step.compiled for step in steps),
+        compile_s=sum_known(step.compile_s for step in steps),
         run=run,
         capture=capture,
     )

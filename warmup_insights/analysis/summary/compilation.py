@@ -249,20 +249,20 @@ class Recipes:
     def add(self, event: RecipeCompiled) -> None:
         """Take a recipe."""
         rank = rank_of(event)
-        own = self.by_rank.get(rank) or RecipeFacts()
+        known = self.by_rank.get(rank) or RecipeFacts()
         is_outside = event.bucket is None
-        slowest = own.slowest
+        slowest = known.slowest
         last = slowest[-1].duration_s or 0.0 if len(slowest) == MAX_SLOWEST else -1.0
         if (event.duration_s or 0.0) > last:
             ranked = [*slowest, copied(event, RecipePart)]
             ranked.sort(key=lambda part: -(part.duration_s or 0.0))
             slowest = ranked[:MAX_SLOWEST]
         self.by_rank[rank] = RecipeFacts(
-            count=own.count + 1,
-            seconds=sum_known((own.seconds, event.duration_s)),
-            outside=own.outside + is_outside,
+            count=known.count + 1,
+            seconds=sum_known((known.seconds, event.duration_s)),
+            outside=known.outside + is_outside,
             outside_s=sum_known(
-                (own.outside_s, event.duration_s if is_outside else None)
+                (known.outside_s, event.duration_s if is_outside else None)
             ),
             slowest=slowest,
         )

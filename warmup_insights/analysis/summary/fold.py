@@ -141,9 +141,9 @@ class RunFold:
     def result(self, run: RunRecord) -> Folded:
         """The summary and the rows of the events so far."""
         is_recorded = run.source_kind == "recorder"
-        who, progress, kept = self._identity, self._progress.result(), self._kept
-        status = who.status(is_recorded=is_recorded)
-        config = who.config()
+        identity, progress, kept = self._identity, self._progress.result(), self._kept
+        status = identity.status(is_recorded=is_recorded)
+        config = identity.config()
         graphs = stages.graphs(kept, is_over=status == "finished")
         ranks = self._num_ranks()
         size = _ranks_of_one(config, ranks)
@@ -154,13 +154,13 @@ class RunFold:
             self._timeline.timezone = "UTC"
         section = self._memory.result(
             config,
-            who.engine,
+            identity.engine,
             is_log=not is_recorded,
             graph_budget=leading(self._buckets.budgets),
             graphs=graphs,
         )
         others = self._buckets.other_phases()
-        shapes = [own["shape"] for own in kept.values("profile_run", "shape")]
+        shapes = [values["shape"] for values in kept.values("profile_run", "shape")]
         pods = kept.of(PodSeen)
         pod = copied(pods[-1], PodFacts) if pods else None
         compiled = compilation.compiled(self._built)
@@ -169,25 +169,26 @@ class RunFold:
             label=run.label,
             source=SourceName(kind=run.source_kind, name=run.source_name),
             engine=EngineName(
-                name=who.engine, version=who.version or who.beside.version
+                name=identity.engine,
+                version=identity.version or identity.beside.version,
             ),
             device=DeviceName(
-                kind=who.device_kind,
-                name=who.device_name,
+                kind=identity.device_kind,
+                name=identity.device_name,
                 total_bytes=section.total_bytes if section else None,
             ),
-            synthetic=who.synthetic or run.synthetic,
-            model=who.model,
+            synthetic=identity.synthetic or run.synthetic,
+            model=identity.model,
             ranks=ranks,
             config=config,
             status=status,
-            failure=who.failure(progress),
-            stop=who.stop,
+            failure=identity.failure(progress),
+            stop=identity.stop,
             start=compilation.start(
                 self._built,
                 compiled,
                 config,
-                who.device_kind,
+                identity.device_kind,
                 is_skipped=status == "skipped",
                 is_woken=self._serving.begins_awake,
                 is_restored=pod is not None and pod.is_restored,
@@ -214,12 +215,14 @@ class RunFold:
             usage=next(reversed(kept.stated("usage", UsageFacts)), None),
             pod=pod,
             profile_shape=tuple(shapes[-1]) if shapes else None,
-            defaults=who.defaults(),
+            defaults=identity.defaults(),
             serving=self._serving.result(
-                self._timeline.ready_at, who.serving_end, who.ended_at, size
+                self._timeline.ready_at, identity.serving_end, identity.ended_at, size
             ),
             progress=progress,
-            guessed=[n for n in who.guessed() if n != "ranks" or ranks is not None],
+            guessed=[
+                n for n in identity.guessed() if n != "ranks" or ranks is not None
+            ],
             lines={**self._memory.lines(), **self._timeline.lines},
             fold=FOLD,
         )

@@ -88,11 +88,11 @@ class Memory:
             case MemoryMeasured():
                 self._measured(event)
             case KVCacheAllocated():
-                for theirs, ours in _CACHE.items():
-                    value = getattr(event, theirs)
-                    if ours in _PER_WORKER and self._is_larger(event, ours, value):
+                for name, figure in _CACHE.items():
+                    value = getattr(event, name)
+                    if figure in _PER_WORKER and self._is_larger(event, figure, value):
                         continue
-                    self._put(event, ours, value)
+                    self._put(event, figure, value)
             case WarmupFinished():
                 self._put(event, "warmup_allocated_bytes", event.allocated_bytes)
 
@@ -164,11 +164,13 @@ class Memory:
         """
         if stage not in _AFTER_WEIGHTS or rank not in self._loaded:
             return False
-        return all(each.stage != "preload_weights" for each in self._readings[rank])
+        return all(
+            reading.stage != "preload_weights" for reading in self._readings[rank]
+        )
 
     def _first(self, name: str) -> float | None:
         """The figure of the lowest rank that has it."""
-        stated = (own.get(name) for _, own in sorted(self._by_rank.items()))
+        stated = (figures.get(name) for _, figures in sorted(self._by_rank.items()))
         known: float | None = first_known(*stated)
         return known
 
@@ -176,11 +178,11 @@ class Memory:
         """Figure to the line that states it, for figures that a line states."""
         found: dict[str, int] = {}
         for rank in sorted(self._by_rank, reverse=True):
-            own = self._lines.get(rank, {})
+            figures = self._lines.get(rank, {})
             for name in self._by_rank[rank]:
                 found.pop(f"memory.{name}", None)
-                if name in own:
-                    found[f"memory.{name}"] = own[name]
+                if name in figures:
+                    found[f"memory.{name}"] = figures[name]
         return found
 
     def result(

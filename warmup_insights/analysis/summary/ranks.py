@@ -99,7 +99,7 @@ class KeptEvents:
     def values(self, topic: str, *fields: str) -> list[dict[str, Any]]:
         """The figures of all notes of a topic, in order, that have these fields."""
         found = (note.values for note in self.all(Note) if note.topic == topic)
-        return [own for own in found if own.keys() >= set(fields)]
+        return [values for values in found if values.keys() >= set(fields)]
 
     def stated(self, topic: str, kind: type[P]) -> list[P]:
         """The notes of a topic that have all fields of a section, as such sections."""

@@ -207,7 +207,7 @@ class ServingFold:
         engine of so many ranks."""
         return [
             Miss(phase=phase, shape=shape, fallback=miss.fallback,
-                 count=sum(min(own.values()) for own in engines(miss.counts, size)))
+                 count=sum(min(counts.values()) for counts in engines(miss.counts, size)))
             for (phase, shape), miss in self._misses.items()
         ]  # fmt: skip
 
@@ -215,7 +215,7 @@ class ServingFold:
         """Shapes and the buckets they ran in, as the leading rank of each engine has it."""
         found = []
         for (phase, shape, bucket), use in self._uses.items():
-            leaders = [min(own) for own in engines(use.counts, size)]
+            leaders = [min(counts) for counts in engines(use.counts, size)]
             times = [use.durations.get(rank) for rank in leaders]
             known = [seconds for seconds in times if seconds is not None]
             found.append(
@@ -254,7 +254,7 @@ class ServingFold:
             first_tokens_s=self._first_s("tokens", ready_at),
             first_request_s=request.duration_s if request is not None else None,
             end=end,
-            sleeps=[each.facts for each in self._sleeps],
+            sleeps=[sleep.facts for sleep in self._sleeps],
             jit=[
                 replace(row, after_ready_s=_after(ready_at, row.time))
                 for row in self._compiles.values()
