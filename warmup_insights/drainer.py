@@ -292,6 +292,10 @@ def _over(spools: Sequence[SpoolFile]) -> list[SpoolFile]:
     return found
 
 
+ENDINGS = (signal.SIGTERM, getattr(signal, "SIGHUP", signal.SIGTERM))
+"""Signals that end a program, beside Ctrl-C; Windows has no SIGHUP."""
+
+
 @contextmanager
 def draining(database: str | Path, run_id: str) -> Iterator[None]:
     """Drain the spools of a run in a thread, and once more at the end."""
@@ -326,7 +330,7 @@ def main() -> None:
     database, run_id = msgspec.json.decode(
         sys.stdin.buffer.read(), type=tuple[str, str]
     )
-    for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+    for number in (signal.SIGINT, *ENDINGS):
         signal.signal(number, signal.SIG_IGN)
     drainer = Drainer(database, run_id)
     while len(_over(spools := drainer.step())) < len(spools):

@@ -294,4 +294,5 @@ def _after_fork_in_child() -> None:
 
 
 atexit.register(_close_at_exit)
-os.register_at_fork(after_in_child=_after_fork_in_child)
+if hasattr(os, "register_at_fork"):  # Windows has no fork
+    os.register_at_fork(after_in_child=_after_fork_in_child)

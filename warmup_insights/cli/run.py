@@ -39,7 +39,7 @@ from warmup_insights.cli.printing import open_result, print_json, refuse_existin
 from warmup_insights.cli.show import print_summary
 from warmup_insights.devices import DEVICE_CHOICES, open_device
 from warmup_insights.devices.base import Device
-from warmup_insights.drainer import open_store, recording
+from warmup_insights.drainer import ENDINGS, open_store, recording
 from warmup_insights.errors import SettingError
 from warmup_insights.model.events import (
     AnyEvent,
@@ -371,7 +371,7 @@ def endings_as_interrupts() -> Iterator[None]:
     process outlives it; what is ignored, as SIGHUP is with `nohup`, stays so."""
     before = {
         number: signal.getsignal(number)
-        for number in (signal.SIGTERM, signal.SIGHUP)
+        for number in ENDINGS
         if signal.getsignal(number) is not signal.SIG_IGN
     }
     for number in before:

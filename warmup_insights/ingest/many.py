@@ -68,6 +68,8 @@ def cpu_quota(folder: Path) -> float | None:
 
 def choose_jobs(files: Sequence[str], cores: int | None = None) -> int:
     """Processes that pay for reading these files; 1 means none beside this one."""
+    if os.name == "nt":
+        return 1  # a file that another process has open cannot be removed there
     sizes = [os.path.getsize(path) for path in files if os.path.isfile(path)]
     start_ups = sum(min(size, _START_UP_BYTES) for size in sizes)
     work = (

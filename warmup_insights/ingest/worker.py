@@ -51,11 +51,8 @@ def starting(folder: str) -> Iterator[str]:
         os.chdir(folder)
         try:
             resource_tracker.ensure_running()  # it unblocks Ctrl-C when it starts
-            blocked = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
-            try:
+            with _without_interrupts():
                 yield here
-            finally:
-                signal.pthread_sigmask(signal.SIG_SETMASK, blocked)
         finally:
             os.chdir(here)
     except (OSError, ImportError, NotImplementedError) as error:
@@ -63,6 +60,19 @@ def starting(folder: str) -> Iterator[str]:
         raise WarmupInsightsError(
             f"No further process can be started ({reason}); read with --jobs 1"
         ) from None
+
+
+@contextmanager
+def _without_interrupts() -> Iterator[None]:
+    """Block Ctrl-C, for processes that start meanwhile as well; Windows cannot."""
+    if not hasattr(signal, "pthread_sigmask"):
+        yield
+        return
+    blocked = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
+    try:
+        yield
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, blocked)
 
 
 def begin(storing: Connection, current: str, folder: str) -> None:

@@ -13,7 +13,6 @@ import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from urllib.parse import quote
 
 import msgspec
 import sqlalchemy as sa
@@ -145,7 +144,7 @@ def open_engine(
     if place is not None:
         check_path(place, read_only=read_only)
         mode = _read_mode(place) if read_only else "mode=rwc"
-        uri = f"file:{quote(str(place))}?{mode}"
+        uri = f"{place.as_uri()}?{mode}"
         pool = QueuePool
 
     def connect() -> sqlite3.Connection:

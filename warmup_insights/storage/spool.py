@@ -145,7 +145,8 @@ class Spool:
         safe_id = re.sub(r"[^A-Za-z0-9_.-]", "_", run.run_id)[:64]
         path = folder / f"{self._stem}.{safe_id}.{os.getpid()}-{token}{_SUFFIX}"
         # Folders for temporary files are open to all users: what is there is not opened.
-        flags = os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC
+        flags = os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_EXCL
+        flags |= getattr(os, "O_BINARY", 0)  # Windows would change line ends
         file = os.open(path, flags, 0o666)
         try:
             _put(file, f"{to_json(head)}\n".encode() + data, RESERVE)
@@ -287,6 +288,11 @@ def is_spool(path: Path) -> bool:
         return file.read(64).startswith(f'{{"{_KEY}":{SPOOL_FORMAT},'.encode())
 
 
+def _is_mine(path: Path) -> bool:
+    """Whether a file is of this user; on Windows the folder for temporary files is."""
+    return not hasattr(os, "getuid") or path.stat().st_uid == os.getuid()
+
+
 def find_spools(database: str | Path, run_id: str | None = None) -> list[SpoolFile]:
     """Spools for a database, or for one run of it; one listing of two folders.
 
@@ -299,7 +305,7 @@ def find_spools(database: str | Path, run_id: str | None = None) -> list[SpoolFi
         is_beside = folder == folders[0] and "://" not in meant
         for name in _names(folder, stem):
             try:
-                if not is_beside and (folder / name).stat().st_uid != os.getuid():
+                if not (is_beside or _is_mine(folder / name)):
                     continue
                 spool = read_spool(folder / name)
             except (OSError, InputError):

@@ -379,4 +379,5 @@ def _after_fork() -> None:
         store._engine.dispose(close=False)
 
 
-os.register_at_fork(after_in_child=_after_fork)
+if hasattr(os, "register_at_fork"):  # Windows has no fork
+    os.register_at_fork(after_in_child=_after_fork)

@@ -7,7 +7,7 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Mapping, MutableMapping, Sequence
+from collections.abc import Callable, Collection, Mapping, MutableMapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -18,12 +18,8 @@ from warmup_insights.vllm_plugin import facts, settings
 
 PLUGIN_NAME = "warmup_insights"
 PLUGINS_VARIABLE = "VLLM_PLUGINS"
-_FORWARDED = (
-    signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGQUIT, signal.SIGUSR1,
-    signal.SIGUSR2,
-)  # fmt: skip
-_STOPPING = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
-_WATCHED = (*_FORWARDED, signal.SIGCHLD)
+_STOPPING = ("SIGINT", "SIGTERM", "SIGHUP")
+_WATCHED = (*_STOPPING, "SIGQUIT", "SIGUSR1", "SIGUSR2", "SIGCHLD")
 _FROM_KERNEL = 128
 """`SI_KERNEL`: the terminal sent it, to the whole process group."""
 
@@ -104,8 +100,17 @@ def run_command(
     A signal from the terminal reaches the command without us, because it belongs to
     the same process group; only signals sent to this process alone are passed on.
     `begin` is called once the command runs; threads that it starts get no signals.
+
+    Raises:
+        InputError: this system has no way to wait for signals, as macOS and Windows.
     """
-    before = signal.pthread_sigmask(signal.SIG_BLOCK, _WATCHED)
+    if not hasattr(signal, "sigtimedwait"):
+        raise InputError(
+            "`warmup-insights vllm` passes signals on as only Linux can; set "
+            "WARMUP_INSIGHTS_DB to a database and start vllm itself"
+        )
+    watched = {signal.Signals[name] for name in _WATCHED}
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, watched)
     try:
         child = subprocess.Popen(
             command,
@@ -114,7 +119,7 @@ def run_command(
         )
         if begin is not None:
             begin()
-        stops = _wait(child)
+        stops = _wait(child, watched)
     finally:
         signal.pthread_sigmask(signal.SIG_SETMASK, before)
     code = child.returncode
@@ -127,13 +132,15 @@ def run_command(
     )
 
 
-def _wait(child: subprocess.Popen[bytes]) -> list[float]:
+def _wait(
+    child: subprocess.Popen[bytes], watched: Collection[signal.Signals]
+) -> list[float]:
     stops = []
     while child.poll() is None:
-        received = signal.sigtimedwait(_WATCHED, 1.0)
+        received = signal.sigtimedwait(watched, 1.0)
         if received is None or received.si_signo == signal.SIGCHLD:
             continue
-        if received.si_signo in _STOPPING:
+        if signal.Signals(received.si_signo).name in _STOPPING:
             stops.append(time.time())
         if received.si_code != _FROM_KERNEL:
             with suppress(ProcessLookupError):
