@@ -69,16 +69,6 @@ def _selectors(*, is_small: bool) -> tuple[Selector, Selector]:
     return make(sorted(others)), regex_selector(statistics)
 
 
-@lru_cache(maxsize=1)
-def _owners() -> dict[str, tuple[str, ...]]:
-    """Rule name to the dialects that have it."""
-    owners: dict[str, list[str]] = {}
-    for dialect in DIALECTS:
-        for rule in dialect.rules:
-            owners.setdefault(rule.name, []).append(dialect.name)
-    return {name: tuple(names) for name, names in owners.items()}
-
-
 _DOCUMENTS = (
     (looks_like_notebook, "a notebook", notebook_text),
     (looks_like_cloud_log, "a list of log entries", cloud_log_text),
@@ -289,14 +279,15 @@ def _dialects_of(report: ParseReport) -> dict[str, int]:
 
     A dialect whose every matched rule also belongs to one with more is left out.
     """
-    seen: dict[str, set[str]] = {}
-    for rule in (*report.matched, *report.ignored):
-        for name in _owners().get(rule, ()):
-            seen.setdefault(name, set()).add(rule)
+    matched = report.matched.keys() | report.ignored.keys()
+    seen = {
+        dialect.name: matched & {rule.name for rule in dialect.rules}
+        for dialect in DIALECTS
+    }
     return {
         name: len(rules)
         for name, rules in seen.items()
-        if not any(rules < other for other in seen.values())
+        if rules and not any(rules < other for other in seen.values())
     }
 
 

@@ -34,6 +34,7 @@ RATIO_FROM = 64 << 20
 """The ratio counts from this size on: small logs of equal lines pack very well."""
 
 _GZIP, _ZSTD = b"\x1f\x8b", b"\x28\xb5\x2f\xfd"
+_DAMAGES = (EOFError, zlib.error, gzip.BadGzipFile, zstandard.ZstdError)
 _UTF16 = (codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)
 
 
@@ -121,25 +122,23 @@ class TextBlocks:
 
     def _read_block(self) -> bytes:
         """About a chunk of bytes; what came before damage is kept."""
+        source = self._packed or self._counter
         pieces: list[bytes] = []
         size = 0
         while size < CHUNK and not self._is_broken:
-            piece = self._read_piece()
+            try:
+                piece = source.read1(CHUNK)
+            except _DAMAGES as error:
+                piece = self._broken(
+                    f"is damaged ({error}); what could be unpacked was read"
+                )
+            except OSError as error:
+                piece = self._broken(f"could not be read to its end ({error})")
             if not piece:
                 break
             pieces.append(piece)
             size += len(piece)
         return pieces[0] if len(pieces) == 1 else b"".join(pieces)
-
-    def _read_piece(self) -> bytes:
-        source = self._packed or self._counter
-        try:
-            return source.read1(CHUNK)
-        except (EOFError, zlib.error, gzip.BadGzipFile, zstandard.ZstdError) as error:
-            problem = f"is damaged ({error}); what could be unpacked was read"
-        except OSError as error:
-            problem = f"could not be read to its end ({error})"
-        return self._broken(problem)
 
     def _broken(self, problem: str) -> bytes:
         self._is_broken = True

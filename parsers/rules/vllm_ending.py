@@ -7,9 +7,8 @@ from __future__ import annotations
 
 import re
 
-from parsers.base import LineRule, Made, Sample
+from parsers.base import LineRule, Made, Sample, note_rule
 from parsers.engine.signals import RoutesListed
-from parsers.rules.vllm_kernels import note_rule
 from parsers.rules.vllm_loading import SECONDS
 from warmup_insights.model.events import (
     SERVER_START,
