@@ -31,7 +31,7 @@ DEFAULTS: dict[str, int] = {
     "max_num_batched_tokens": 8192,
     "max_model_len": 4096,
     "block_size": 128,
-    "num_hpu_blocks": 2048,
+    "num_kv_blocks": 2048,
 }
 """What the form holds before anybody changes it."""
 
@@ -67,7 +67,6 @@ def read_lengths(text: str, assumption: str, longest: int) -> LengthDistribution
 def limits_of(summary: RunSummary) -> dict[str, int]:
     """The limits that a run states, by the names of the form."""
     stated, _ = bucketing_inputs(summary)
-    stated["num_hpu_blocks"] = stated.pop("num_kv_blocks", 0)
     return {name: value for name, value in stated.items() if value >= 1}
 
 

@@ -14,9 +14,9 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any, Union
 
-from parsers.engine.convert import field_of
+from parsers.engine.convert import convert_groups, field_of, text_of
 from parsers.engine.signals import Signal
-from warmup_insights.model.events import Event
+from warmup_insights.model.events import Event, Note, PhaseMarked
 
 Made = Union[Event, Signal, None]  # noqa: UP007 - an alias, read at run time on 3.10
 Build = Callable[["re.Match[str]"], "Made | list[Made]"]
@@ -92,7 +92,7 @@ class LineRule:
             return False
         if not self.files and not self.not_files:
             return True
-        name = _file_name(file) or ""
+        name = module_of(file)
         if self.not_files and self._is_excluded(name):
             return False
         return not self.files or name == ONCE or self._is_included(name)
@@ -137,6 +137,48 @@ class LineRule:
         return tuple((place - 1, *field_of(name)) for name, place in places)
 
 
+def phase_rule(
+    rule: str,
+    hint: str | tuple[str, ...],
+    pattern: str,
+    name: str,
+    edge: str,
+    *samples: Sample,
+    **more: Any,
+) -> LineRule:
+    """A line at which a phase begins or ends; samples hold its figure, where it has one."""
+    return LineRule(
+        rule, hint, pattern, PhaseMarked, fixed={"name": name, "edge": edge},
+        samples=samples, **more,
+    )  # fmt: skip
+
+
+def note_rule(
+    rule: str,
+    hint: str | tuple[str, ...],
+    pattern: str,
+    topic: str,
+    *lines: str,
+    values: dict[str, Any] | None = None,
+    outcome: str | None = None,
+    **more: Any,
+) -> LineRule:
+    """A line of which the text is kept, its figures (the named groups) and the
+    `outcome` that it states. `values` are the figures of each of the sample `lines`."""
+    stated = {} if outcome is None else {"outcome": outcome}
+
+    def build(match: re.Match[str]) -> Made:
+        groups = convert_groups(match.groupdict())
+        # As they come back from the store, which has no tuples.
+        figures = {k: list(v) if isinstance(v, tuple) else v for k, v in groups.items()}
+        text = text_of(match[0])
+        return Note(topic=topic, text=text, values={**figures, **stated})
+
+    expected = {"topic": topic, "values": {**(values or {}), **stated}}
+    samples = tuple(Sample(line, expected) for line in lines)
+    return LineRule(rule, hint, pattern, build=build, samples=samples, **more)
+
+
 def _any_name(names: tuple[str, ...]) -> Callable[[str], bool]:
     """Whether a name is one of these."""
     exact = frozenset(names)
@@ -147,9 +189,9 @@ def _any_name(names: tuple[str, ...]) -> Callable[[str], bool]:
     return lambda name: name in exact or match(name) is not None
 
 
-def _file_name(file: str | None) -> str | None:
-    """The name in `path/name.py:LINE`; None without one."""
-    return None if file is None else file.rpartition(":")[0].rpartition("/")[2]
+def module_of(file: str | None) -> str:
+    """The name in `path/name.py:LINE`; empty without one."""
+    return (file or "").rpartition(":")[0].rpartition("/")[2]
 
 
 @dataclass(frozen=True)

@@ -22,24 +22,13 @@ from parsers.engine.dispatch import (
 from parsers.engine.lines import LineParser
 from parsers.engine.stamps import Clock
 from parsers.engine.wrapping import margin_of, of_lines, without_margin
-from parsers.formats import collect_env, vllm_json
+from parsers.formats import collect_env, documents, vllm_json
 from parsers.formats.collect_env import EnvironmentInLog
-from parsers.formats.csv_log import csv_log_text, looks_like_csv_log
 from parsers.formats.otlp_spans import looks_like_spans, read_spans
 from parsers.formats.profiler_events import looks_like_events, read_events
 from parsers.formats.vllm_json import looks_like_vllm_json
 from parsers.report import ParseReport
-from parsers.source import (
-    CHUNK,
-    MAX_NOTEBOOK_BYTES,
-    TextBlocks,
-    cloud_log_text,
-    content_of,
-    looks_binary,
-    looks_like_cloud_log,
-    looks_like_notebook,
-    notebook_text,
-)
+from parsers.source import CHUNK, TextBlocks, content_of, looks_binary
 from warmup_insights.model.events import Event
 
 Batch = list[tuple[int, list[Event]]]
@@ -67,30 +56,6 @@ def _selectors(*, is_small: bool) -> tuple[Selector, Selector]:
     others = set(dispatcher().literals).difference(statistics)
     make = regex_selector if is_small else make_selector
     return make(sorted(others)), regex_selector(statistics)
-
-
-@lru_cache(maxsize=1)
-def _owners() -> dict[str, tuple[str, ...]]:
-    """Rule name to the dialects that have it."""
-    owners: dict[str, list[str]] = {}
-    for dialect in DIALECTS:
-        for rule in dialect.rules:
-            owners.setdefault(rule.name, []).append(dialect.name)
-    return {name: tuple(names) for name, names in owners.items()}
-
-
-_DOCUMENTS = (
-    (looks_like_notebook, "a notebook", notebook_text),
-    (looks_like_cloud_log, "a list of log entries", cloud_log_text),
-    (looks_like_csv_log, "a table of lines", csv_log_text),
-)
-"""Files that are read as a whole: by what they begin with, their name, their lines."""
-
-
-def _document_of(block: bytes) -> tuple[str, Callable[[bytes], str | None]] | None:
-    """What a file that begins with this block is, and what takes its lines out."""
-    found = ((what, text) for is_this, what, text in _DOCUMENTS if is_this(block))
-    return next(found, None)
 
 
 class LogReader:
@@ -150,7 +115,7 @@ class LogReader:
             yield from self._spans(whole)
         elif looks_like_vllm_json(first):
             yield from self._vllm_json(whole)
-        elif (document := _document_of(first)) is not None:
+        elif (document := documents.document_of(first)) is not None:
             yield from self._document(whole, *document)
         elif looks_binary(first):
             self.report.add_problem(
@@ -229,7 +194,7 @@ class LogReader:
     def _document(
         self, blocks: Iterable[bytes], what: str, text_of: Callable[[bytes], str | None]
     ) -> Iterator[Batch]:
-        data = self._all_of(blocks, MAX_NOTEBOOK_BYTES, what)
+        data = self._all_of(blocks, documents.MAX_BYTES, what)
         if data is None:
             return
         text = text_of(data)
@@ -289,14 +254,15 @@ def _dialects_of(report: ParseReport) -> dict[str, int]:
 
     A dialect whose every matched rule also belongs to one with more is left out.
     """
-    seen: dict[str, set[str]] = {}
-    for rule in (*report.matched, *report.ignored):
-        for name in _owners().get(rule, ()):
-            seen.setdefault(name, set()).add(rule)
+    matched = report.matched.keys() | report.ignored.keys()
+    seen = {
+        dialect.name: matched & {rule.name for rule in dialect.rules}
+        for dialect in DIALECTS
+    }
     return {
         name: len(rules)
         for name, rules in seen.items()
-        if not any(rules < other for other in seen.values())
+        if rules and not any(rules < other for other in seen.values())
     }
 
 

@@ -8,7 +8,6 @@ from __future__ import annotations
 import codecs
 import gzip
 import io
-import json
 import os
 import re
 import stat
@@ -34,6 +33,7 @@ RATIO_FROM = 64 << 20
 """The ratio counts from this size on: small logs of equal lines pack very well."""
 
 _GZIP, _ZSTD = b"\x1f\x8b", b"\x28\xb5\x2f\xfd"
+_DAMAGES = (EOFError, zlib.error, gzip.BadGzipFile, zstandard.ZstdError)
 _UTF16 = (codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)
 
 
@@ -121,25 +121,23 @@ class TextBlocks:
 
     def _read_block(self) -> bytes:
         """About a chunk of bytes; what came before damage is kept."""
+        source = self._packed or self._counter
         pieces: list[bytes] = []
         size = 0
         while size < CHUNK and not self._is_broken:
-            piece = self._read_piece()
+            try:
+                piece = source.read1(CHUNK)
+            except _DAMAGES as error:
+                piece = self._broken(
+                    f"is damaged ({error}); what could be unpacked was read"
+                )
+            except OSError as error:
+                piece = self._broken(f"could not be read to its end ({error})")
             if not piece:
                 break
             pieces.append(piece)
             size += len(piece)
         return pieces[0] if len(pieces) == 1 else b"".join(pieces)
-
-    def _read_piece(self) -> bytes:
-        source = self._packed or self._counter
-        try:
-            return source.read1(CHUNK)
-        except (EOFError, zlib.error, gzip.BadGzipFile, zstandard.ZstdError) as error:
-            problem = f"is damaged ({error}); what could be unpacked was read"
-        except OSError as error:
-            problem = f"could not be read to its end ({error})"
-        return self._broken(problem)
 
     def _broken(self, problem: str) -> bytes:
         self._is_broken = True
@@ -242,60 +240,3 @@ def modified_at(path: Path) -> float | None:
         return os.stat(path).st_mtime
     except OSError:
         return None
-
-
-MAX_NOTEBOOK_BYTES = 64 << 20
-
-
-def looks_like_notebook(block: bytes) -> bool:
-    """Whether a file that begins with this block is a notebook."""
-    return block.lstrip()[:1] == b"{" and b'"cells"' in block[:200_000]
-
-
-def notebook_text(data: bytes) -> str | None:
-    """The text of all outputs of a notebook, cell by cell; None when it is no whole notebook."""
-    try:
-        book = json.loads(data)
-    except (ValueError, RecursionError):
-        return None
-    cells = book.get("cells") if isinstance(book, dict) else None
-    if not isinstance(cells, list):
-        return None
-    parts: list[str] = []
-    for cell in cells:
-        outputs = cell.get("outputs") if isinstance(cell, dict) else None
-        parts += map(_text, outputs if isinstance(outputs, list) else [])
-    return "\n".join(parts)
-
-
-def _text(output: object) -> str:
-    if not isinstance(output, dict):
-        return ""
-    text = output.get("text")
-    if text is None and isinstance(output.get("data"), dict):
-        text = output["data"].get("text/plain")
-    if isinstance(text, list):
-        return "".join(str(part) for part in text)
-    return text if isinstance(text, str) else ""
-
-
-def looks_like_cloud_log(block: bytes) -> bool:
-    """Whether a file that begins with this block is a list of entries of Cloud Logging or of
-    Loki, as Grafana saves it."""
-    head = block[:200_000]
-    is_list = block.lstrip()[:1] == b"["
-    is_cloud = b'"logName"' in head and b'Payload"' in head
-    return is_list and (is_cloud or (b'"line":' in head and b'"timestamp":' in head))
-
-
-def cloud_log_text(data: bytes) -> str | None:
-    """A line for each entry that `gcloud logging read --format=json` lists, the oldest
-    first; None when it is no whole list."""
-    try:
-        entries = json.loads(data)
-    except (ValueError, RecursionError):
-        return None
-    if not isinstance(entries, list) or not all(isinstance(e, dict) for e in entries):
-        return None
-    entries.sort(key=lambda entry: str(entry.get("timestamp", "")))
-    return "\n".join(json.dumps(entry) for entry in entries)

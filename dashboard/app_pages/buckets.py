@@ -33,7 +33,7 @@ _WORDS = {
     ),
     "max_model_len": ("max_model_len", "Tokens of one request at most"),
     "block_size": ("block_size", "Tokens per KV block"),
-    "num_hpu_blocks": ("KV blocks", "Blocks of the KV cache"),
+    "num_kv_blocks": ("KV blocks", "Blocks of the KV cache"),
 }
 _ASSUMPTIONS = {
     "uniform": "every length equally likely",

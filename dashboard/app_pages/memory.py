@@ -26,6 +26,7 @@ from warmup_insights.analysis.pareto import (
 )
 from warmup_insights.analysis.plan.cache import CachePlanner
 from warmup_insights.analysis.plan.planning import PlanSettings
+from warmup_insights.analysis.sentences import count_text
 from warmup_insights.errors import InputError
 from warmup_insights.model.figures import BY_NAME
 from warmup_insights.model.run import RunRecord
@@ -121,15 +122,11 @@ def _group(rows: pd.DataFrame) -> pd.DataFrame:
     options = sorted([*timed, *rest], key=lambda name: name.startswith(NO_MODEL))
     chosen = st.selectbox(
         "Model and device", options, label_visibility="collapsed", width=420,
-        format_func=lambda name: f"{visible(name)}  \u00b7  {_runs(min(counts[name], MOST))}",
+        format_func=lambda name: f"{visible(name)}  \u00b7  {count_text(min(counts[name], MOST), 'run')}",
         key="group",
     )  # fmt: skip
     kept: pd.DataFrame = named[named["series"] == chosen].head(MOST)
     return kept
-
-
-def _runs(count: int) -> str:
-    return f"{count} run" if count == 1 else f"{count} runs"
 
 
 def _plan_fields(rows: pd.DataFrame) -> tuple[str | None, PlanSettings]:

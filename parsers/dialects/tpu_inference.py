@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import re
 
-from parsers.base import Dialect, LineRule, Made, Sample
+from parsers.base import Dialect, LineRule, Made, Sample, note_rule, phase_rule
 from parsers.engine.convert import ints_of, text_of
 from parsers.engine.evidence import PARTED
 from parsers.engine.signals import (
@@ -20,7 +20,6 @@ from parsers.engine.signals import (
     ShapeBegun,
 )
 from parsers.rules.tpu_memory import MEMORY_RULES
-from parsers.rules.vllm_kernels import note_rule, phase_rule
 from warmup_insights.model.events import (
     BucketsGenerated,
     CompileFinished,

@@ -10,7 +10,6 @@ from parsers.engine.signals import CodeFence, Elided, StatisticsLine
 from parsers.rules.ascend import ASCEND_RULES
 from parsers.rules.neuron import NEURON_RULES
 from parsers.rules.vllm_compile import COMPILE_RULES
-from parsers.rules.vllm_ending import END_RULES
 from parsers.rules.vllm_failures import FAILURE_RULES
 from parsers.rules.vllm_graphs import GRAPH_RULES
 from parsers.rules.vllm_kernels import KERNEL_RULES
@@ -19,8 +18,7 @@ from parsers.rules.vllm_loading import LOAD_RULES
 from parsers.rules.vllm_memory import MEMORY_RULES
 from parsers.rules.vllm_notes import NOTE_RULES
 from parsers.rules.vllm_plain import PLAIN_RULES
-from parsers.rules.vllm_requests import REQUEST_RULES
-from parsers.rules.vllm_shutdown import SHUTDOWN_RULES
+from parsers.rules.vllm_server import END_RULES, REQUEST_RULES, SHUTDOWN_RULES
 from parsers.rules.vllm_stages import STAGE_RULES
 from parsers.rules.vllm_startup import CONFIG_RULES
 

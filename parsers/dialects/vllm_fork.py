@@ -8,13 +8,12 @@ from __future__ import annotations
 
 import re
 
-from parsers.base import Dialect, LineRule, Made, Sample
+from parsers.base import Dialect, LineRule, Made, Sample, note_rule, phase_rule
 from parsers.engine.signals import StepLine
 from parsers.rules.hpu_buckets import BUCKET_RULES
 from parsers.rules.hpu_memory import MEMORY_RULES, SIZE
 from parsers.rules.hpu_misses import MISS_RULES
 from parsers.rules.hpu_warmup import WARMUP_RULES
-from parsers.rules.vllm_kernels import note_rule, phase_rule
 from warmup_insights.model.events import (
     CompileFinished,
     GraphBudgetSet,

@@ -15,7 +15,7 @@ from collections import Counter
 from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
-from parsers.base import LineRule, Made
+from parsers.base import LineRule, Made, module_of
 from parsers.dialects.reference import ENGINE as REFERENCE
 from parsers.engine.envelope import Record
 from parsers.engine.signals import BarUpdate, FailureLine
@@ -129,15 +129,11 @@ def shown_by(record: Record) -> Shown:
     """The module that logged a line, and the device that the line names."""
     text, file = record.message, record.file
     if text.startswith(NOT_THERE):
-        return Shown(None, _LOOKED_AT.get(_name(file)), SHARED)
+        return Shown(None, _LOOKED_AT.get(module_of(file)), SHARED)
     if text.startswith(_OF_ONE_DEVICE):
         device = next(_WORDS[words] for words in _WORDS if text.startswith(words))
         return Shown(file, device)
     return Shown(file)
-
-
-def _name(file: str | None) -> str:
-    return (file or "").rpartition(":")[0].rpartition("/")[2]
 
 
 def _device_of_error(message: str) -> str | None:
@@ -183,7 +179,7 @@ class Evidence:
         if file in self._files or len(self._files) >= MAX_PROCESSES:
             return
         self._files.add(file)
-        name = _name(file)
+        name = module_of(file)
         self._is_vllm = self._is_vllm or name in _OF_ANY_DEVICE
         known = _MODULES.get(name)
         if known is None:

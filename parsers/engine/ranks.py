@@ -12,6 +12,7 @@ import re
 from itertools import chain, count
 from typing import Any
 
+from parsers.base import module_of
 from parsers.engine.envelope import Record
 from parsers.engine.evidence import MAX_PROCESSES
 
@@ -154,7 +155,7 @@ class RankTable:
 
     def add_process(self, record: Record) -> None:
         """Take notice of the process that printed a line."""
-        is_worker = (record.file or "").rpartition(":")[0].endswith(_OF_A_WORKER)
+        is_worker = module_of(record.file).endswith(_OF_A_WORKER)
         self._hides_workers |= record.is_repeated
         if record.process is None:
             self._has_driver = self._has_driver or is_worker

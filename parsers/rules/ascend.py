@@ -5,8 +5,7 @@ Source: vllm-ascend `worker/worker.py` and `worker/model_runner_v1.py`.
 
 from __future__ import annotations
 
-from parsers.base import LineRule, Sample
-from parsers.rules.vllm_kernels import phase_rule
+from parsers.base import LineRule, Sample, phase_rule
 from parsers.rules.vllm_memory import GRAPHS_TOOK, ON_STARTUP, SUGGESTED
 from warmup_insights.model.events import MemoryBudgetSet
 from warmup_insights.units import GIB

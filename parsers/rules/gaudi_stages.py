@@ -9,8 +9,7 @@ from __future__ import annotations
 from functools import partial
 from typing import Any
 
-from parsers.base import LineRule, Sample
-from parsers.rules.vllm_kernels import note_rule, phase_rule
+from parsers.base import LineRule, Sample, note_rule, phase_rule
 from warmup_insights.model.events import (
     DefragRan,
     DefragWarmup,

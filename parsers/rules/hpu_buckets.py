@@ -8,10 +8,9 @@ from __future__ import annotations
 
 import re
 
-from parsers.base import LineRule, Made, Sample
+from parsers.base import LineRule, Made, Sample, note_rule
 from parsers.engine.convert import ints_of, names_of, phase_of, text_of
 from parsers.engine.signals import OmittedBucket
-from parsers.rules.vllm_kernels import note_rule
 from warmup_insights.model.events import (
     BucketRangesConfigured,
     BucketsGenerated,
@@ -39,12 +38,6 @@ def _bucketing_off(match: re.Match[str]) -> list[Made]:
         ConfigRecorded(settings={"use_bucketing": "False"}),
         Note(topic="buckets", text=text_of(match[0])),
     ]
-
-
-def _ignored(
-    name: str, hint: str | tuple[str, ...], pattern: str, line: str
-) -> LineRule:
-    return LineRule(name, hint, pattern, samples=(Sample(line),))
 
 
 def _overridden(match: re.Match[str]) -> list[Made]:
@@ -281,11 +274,15 @@ BUCKET_RULES: tuple[LineRule, ...] = (
         "buckets",
         "INFO 07-03 07:43:17 [linear.py:300] prompt bs cfg: [1, 2, 4] -> [1, 1, 1]",
     ),
-    _ignored(
+    LineRule(
         "merged_prefill_heading",
         "Overriding prompt bucketing",
         r"Overriding prompt bucketing settings!",
-        "INFO 07-03 07:43:17 [linear.py:300] Overriding prompt bucketing settings!",
+        samples=(
+            Sample(
+                "INFO 07-03 07:43:17 [linear.py:300] Overriding prompt bucketing settings!"
+            ),
+        ),
     ),
     LineRule(
         "bucketing_off",
@@ -300,10 +297,12 @@ BUCKET_RULES: tuple[LineRule, ...] = (
             ),
         ),
     ),
-    _ignored(
+    LineRule(
         "bucketing_on",
         "Bucketing is ON",
         r"Bucketing is ON\.",
-        "INFO 11-20 07:31:58 [hpu_model_runner.py:1524] Bucketing is ON.",
+        samples=(
+            Sample("INFO 11-20 07:31:58 [hpu_model_runner.py:1524] Bucketing is ON."),
+        ),
     ),
 )

@@ -9,8 +9,7 @@ log without vLLM's prefix, most often as `INFO:Neuron:` and without a time; libn
 
 from __future__ import annotations
 
-from parsers.base import LineRule, Sample
-from parsers.rules.vllm_kernels import phase_rule
+from parsers.base import LineRule, Sample, phase_rule
 from warmup_insights.model.events import CompileFinished
 
 _OWN = r"(?:[A-Z]{4,8}:Neuron:|\[[^\]\n]{1,160}\] )?"

@@ -9,10 +9,9 @@ from __future__ import annotations
 import math
 import re
 
-from parsers.base import NO_LEVEL, LineRule, Made, Sample
+from parsers.base import NO_LEVEL, LineRule, Made, Sample, note_rule, phase_rule
 from parsers.engine.convert import text_of
 from parsers.engine.signals import DevicesSeen, FailureLine, HbmLoaded, HbmSums
-from parsers.rules.vllm_kernels import note_rule, phase_rule
 from warmup_insights.model.events import (
     ConfigRecorded,
     KVCacheAllocated,

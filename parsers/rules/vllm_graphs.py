@@ -8,9 +8,8 @@ from __future__ import annotations
 
 import re
 
-from parsers.base import LineRule, Made, Sample
+from parsers.base import LineRule, Made, Sample, note_rule, phase_rule
 from parsers.engine.signals import BarUpdate, LazyCaptureFinished, LazyCaptureStarted
-from parsers.rules.vllm_kernels import note_rule, phase_rule
 from warmup_insights.model.events import (
     GraphMemoryEstimated,
     GraphsCaptured,

@@ -7,10 +7,9 @@ Source: vLLM `model_executor/warmup/`, `utils/jit_monitor.py`; flashinfer
 from __future__ import annotations
 
 import re
-from typing import Any
 
-from parsers.base import LineRule, Made, Sample
-from parsers.engine.convert import convert_groups, text_of
+from parsers.base import LineRule, Made, Sample, note_rule, phase_rule
+from parsers.engine.convert import text_of
 from warmup_insights.model.events import (
     Note,
     PhaseMarked,
@@ -27,48 +26,6 @@ def _runtime_compile(match: re.Match[str]) -> Made:
         what=text_of(match["what"]), kernel=text_of(kernel)[:300],
         detail=text_of(detail.removesuffix(")"))[:300] or None,
     )  # fmt: skip
-
-
-def phase_rule(
-    rule: str,
-    hint: str | tuple[str, ...],
-    pattern: str,
-    name: str,
-    edge: str,
-    *samples: Sample,
-    **more: Any,
-) -> LineRule:
-    """A line at which a phase begins or ends; samples hold its figure, where it has one."""
-    return LineRule(
-        rule, hint, pattern, PhaseMarked, fixed={"name": name, "edge": edge},
-        samples=samples, **more,
-    )  # fmt: skip
-
-
-def note_rule(
-    rule: str,
-    hint: str | tuple[str, ...],
-    pattern: str,
-    topic: str,
-    *lines: str,
-    values: dict[str, Any] | None = None,
-    outcome: str | None = None,
-    **more: Any,
-) -> LineRule:
-    """A line of which the text is kept, its figures (the named groups) and the
-    `outcome` that it states. `values` are the figures of each of the sample `lines`."""
-    stated = {} if outcome is None else {"outcome": outcome}
-
-    def build(match: re.Match[str]) -> Made:
-        groups = convert_groups(match.groupdict())
-        # As they come back from the store, which has no tuples.
-        figures = {k: list(v) if isinstance(v, tuple) else v for k, v in groups.items()}
-        text = text_of(match[0])
-        return Note(topic=topic, text=text, values={**figures, **stated})
-
-    expected = {"topic": topic, "values": {**(values or {}), **stated}}
-    samples = tuple(Sample(line, expected) for line in lines)
-    return LineRule(rule, hint, pattern, build=build, samples=samples, **more)
 
 
 def _warmed(match: re.Match[str]) -> list[Made]:

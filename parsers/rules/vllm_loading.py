@@ -7,10 +7,9 @@ from __future__ import annotations
 
 import re
 
-from parsers.base import LineRule, Made, Sample
+from parsers.base import LineRule, Made, Sample, note_rule, phase_rule
 from parsers.engine.convert import model_of, text_of
 from parsers.engine.signals import ModelNamed
-from parsers.rules.vllm_kernels import note_rule, phase_rule
 from warmup_insights.model.events import (
     MemoryMeasured,
     Note,

@@ -8,8 +8,7 @@ Source: vLLM `config/`, `platforms/`, `compilation/`, `v1/core/kv_cache_utils.py
 
 from __future__ import annotations
 
-from parsers.base import LineRule, Sample
-from parsers.rules.vllm_kernels import note_rule, phase_rule
+from parsers.base import LineRule, Sample, note_rule, phase_rule
 from warmup_insights.model.events import ConfigRecorded
 from warmup_insights.units import GIB, MIB
 

@@ -10,9 +10,8 @@ from __future__ import annotations
 
 import re
 
-from parsers.base import LineRule, Made, Sample
+from parsers.base import LineRule, Made, Sample, note_rule, phase_rule
 from parsers.engine.convert import text_of, words_of
-from parsers.rules.vllm_kernels import note_rule, phase_rule
 from warmup_insights.model.events import (
     MemoryBudgetSet,
     MemoryMeasured,

@@ -189,7 +189,7 @@ def test_the_lab_counts_what_buckets_generate_counts():
             cli,
             ["buckets", "generate", "--json", "--strategy", trial.strategy,
              "--assume", "uniform", "--engine-version", "0.24.0",
-             *[f"--{'num-kv-blocks' if name == 'num_hpu_blocks' else name.replace('_', '-')}={value}"
+             *[f"--{name.replace('_', '-')}={value}"
                for name, value in limits.items()]],
         )  # fmt: skip
         printed = json.loads(result.stdout)
@@ -231,7 +231,7 @@ def test_the_lab_starts_from_a_run(full_database):
         rows = buckets_frame(store.bucket_summaries(summary.run_id))
     assert lab.limits_of(summary) == {
         "max_num_seqs": 2, "max_num_batched_tokens": 256, "max_model_len": 4096,
-        "block_size": 128, "num_hpu_blocks": 600,
+        "block_size": 128, "num_kv_blocks": 600,
     }  # fmt: skip
     # Warmed in 1 to 4 s and 1 to 3 s, captured in 1 s and 0.5 s each.
     costs = lab.seconds_per_bucket(rows)

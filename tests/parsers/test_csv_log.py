@@ -7,7 +7,7 @@ import io
 
 import pytest
 
-from parsers.formats.csv_log import csv_log_text, looks_like_csv_log
+from parsers.formats.documents import csv_log_text, looks_like_csv_log
 from tests.helpers import events, of, read
 from warmup_insights.model.events import Failure, KVCacheAllocated, MemoryMeasured
 from warmup_insights.units import GIB

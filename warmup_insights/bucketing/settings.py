@@ -175,7 +175,7 @@ _REQUIRED = (
     "block_size",
     "max_num_batched_tokens",
     "max_model_len",
-    "num_hpu_blocks",
+    "num_kv_blocks",
 )
 _OPTIONAL = (
     "max_num_prefill_seqs",
@@ -199,7 +199,7 @@ def settings_from_mapping(
     """The settings of an engine started with these limits and this environment.
 
     `inputs` holds max_num_seqs, block_size, max_num_batched_tokens, max_model_len and
-    num_hpu_blocks (or num_kv_blocks, our name for it); optional are
+    num_kv_blocks (or num_hpu_blocks, the engine's name for it); optional are
     max_num_prefill_seqs, num_speculative_tokens, mamba_chunk_size,
     mamba_chunk_size_is_explicit and skip_decode_block_clamp. Without
     max_num_prefill_seqs it follows from the environment as the engine's runner does
@@ -327,8 +327,8 @@ def _flag(env: Mapping[str, str], name: str) -> bool | None:
 
 def _read_inputs(inputs: Mapping[str, Any]) -> dict[str, Any]:
     limits = dict(inputs)
-    if "num_kv_blocks" in limits and "num_hpu_blocks" not in limits:
-        limits["num_hpu_blocks"] = limits.pop("num_kv_blocks")
+    if "num_hpu_blocks" in limits and "num_kv_blocks" not in limits:
+        limits["num_kv_blocks"] = limits.pop("num_hpu_blocks")
     for name in limits:
         if name not in _REQUIRED and name not in _OPTIONAL:
             raise SettingError(
@@ -337,11 +337,9 @@ def _read_inputs(inputs: Mapping[str, Any]) -> dict[str, Any]:
             )
     for name in _REQUIRED:
         if limits.get(name) is None:
-            ours = "num_kv_blocks" if name == "num_hpu_blocks" else name
             raise SettingError(
-                f"{ours} is missing; give it as an option or in the inputs"
+                f"{name} is missing; give it as an option or in the inputs"
             )
-    limits["num_kv_blocks"] = limits.pop("num_hpu_blocks")
     return {name: value for name, value in limits.items() if value is not None}
 
 

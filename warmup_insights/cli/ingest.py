@@ -346,23 +346,19 @@ def _print_outcomes(outcomes: Sequence[Outcome], label: str | None) -> None:
     ]  # fmt: skip
     print_tables([make_table("", header, rows, right=[3, 4, 5])])
     for outcome in outcomes:
-        _print_report(outcome)
+        report, path = outcome.report, plain(outcome.path)
+        print_notes(report.get("problems", []))
+        unknown = report.get("unknown_lines", [])
+        if unknown:
+            click.echo(f"{path}: {outcome.unknown_note}; the first:")
+        for line, text in unknown[:MAX_UNKNOWN_SHOWN]:
+            click.echo(f"  {line}: {plain(text)}")
+        for line, rule, text in report.get("failed_lines", []):
+            click.echo(f"  {line}: not readable ({rule}): {plain(text)}")
     stored = [o for o in outcomes if o.state == "unchanged" and o.run_ids]
     if label is not None and stored:
         ids = ", ".join(run_id for outcome in stored for run_id in outcome.run_ids)
         print_notes([f"{ids} was stored already; its label is {label} now"])
-
-
-def _print_report(outcome: Outcome) -> None:
-    report = outcome.report
-    print_notes(report.get("problems", []))
-    unknown = report.get("unknown_lines", [])
-    if unknown:
-        click.echo(f"{plain(outcome.path)}: {outcome.unknown_note}; the first:")
-    for line, text in unknown[:MAX_UNKNOWN_SHOWN]:
-        click.echo(f"  {line}: {plain(text)}")
-    for line, rule, text in report.get("failed_lines", []):
-        click.echo(f"  {line}: not readable ({rule}): {plain(text)}")
 
 
 def _exit(outcomes: list[Outcome], strict: bool) -> None:

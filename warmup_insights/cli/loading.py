@@ -8,6 +8,7 @@ from pathlib import Path
 
 import click
 
+from warmup_insights.analysis.sentences import count_text
 from warmup_insights.analysis.summary import Folded
 from warmup_insights.cli.printing import print_notes
 from warmup_insights.drainer import open_store
@@ -100,8 +101,9 @@ def _read_log(store: EventStore, path: str, number: int | None) -> RunRecord:
         )
     number = count if number is None else number
     if not 1 <= number <= count:
-        found = "1 start-up" if count == 1 else f"{count} start-ups"
-        raise InputError(f"{shown} holds {found}; name one of #1 to #{count}")
+        raise InputError(
+            f"{shown} holds {count_text(count, 'start-up')}; name one of #1 to #{count}"
+        )
     print_notes(outcome.report.get("problems", []), err=True)
     if count > 1:
         note = (

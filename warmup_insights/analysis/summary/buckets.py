@@ -379,7 +379,7 @@ class Buckets:
         names = sorted({phase for _, phase in self._facts} - set(PHASES))
         result = {}
         for name in names:
-            facts = [self._facts[key] for key in sorted(self._facts) if key[1] == name]
+            facts = self._by_rank(name)
             result[name] = OtherPhase(
                 generated=least_known(
                     first_known(of_rank.generated, of_rank.total)

@@ -218,13 +218,14 @@ class Memory:
             value = known[name]
             known[name] = int(value) if value is not None else None
         facts = msgspec.convert(known, MemoryFacts)
-        facts = self._with_block(facts, config, engine, is_log)
+        is_overridden = number(config.get("num_gpu_blocks_override")) is not None
+        facts = self._with_block(facts, config, engine, is_log, is_overridden)
         facts = msgspec.structs.replace(facts, at_start_bytes=_at_start(facts))
         return msgspec.structs.replace(
             facts,
             graph_budget=graph_budget and copied(graph_budget, GraphBudgetFacts),
             readings=leading(self._readings) or [],
-            parts=budget_parts(facts, graphs, is_overridden=_is_overridden(config)),
+            parts=budget_parts(facts, graphs, is_overridden=is_overridden),
         )
 
     def _is_hybrid(self, known: Mapping[str, float | None]) -> bool:
@@ -242,8 +243,12 @@ class Memory:
         config: Mapping[str, Setting],
         engine: str | None,
         is_log: bool,
+        is_overridden: bool,
     ) -> MemoryFacts:
-        """The section with the size of a KV block, as far as the evidence goes."""
+        """The section with the size of a KV block, as far as the evidence goes.
+
+        `is_overridden`: a setting, and not the memory, decides the number of blocks.
+        """
         padding = self._first("padding_bytes")
         if padding is None and not is_log:
             padding = _padding(facts)
@@ -253,7 +258,10 @@ class Memory:
             num_padding = 1
         elif num_padding is None and engine == "vllm-fork":
             num_padding = 0  # block 0 is the padding block, and one of the counted
-        is_open = _is_overridden(config) or _has_state_slots(config)
+        # Layers with a recurrent state take memory of the KV cache that does not grow with
+        # its blocks (tpu-inference `kv_cache_manager.py`).
+        has_state_slots = number(config.get("mamba_num_blocks")) is not None
+        is_open = is_overridden or has_state_slots
         bounds = _block_range(facts, engine, padding, is_log, is_open)
         if bounds is None and facts.kv_cache_allocated_bytes and facts.num_kv_blocks:
             total = facts.num_kv_blocks + (num_padding or 0)
@@ -277,17 +285,6 @@ _DERIVED = (
     "parts", "readings", "graph_budget", "block_bytes", "block_bytes_range",
     "num_padding_blocks", "at_start_bytes",
 )  # fmt: skip
-
-
-def _is_overridden(config: Mapping[str, Setting]) -> bool:
-    """Whether a setting, and not the memory, decides the number of KV blocks."""
-    return number(config.get("num_gpu_blocks_override")) is not None
-
-
-def _has_state_slots(config: Mapping[str, Setting]) -> bool:
-    """Whether layers with a recurrent state take memory of the KV cache that does not grow
-    with its blocks (tpu-inference `kv_cache_manager.py`)."""
-    return number(config.get("mamba_num_blocks")) is not None
 
 
 def _block_size(

@@ -1,0 +1,147 @@
+"""Files that are read as a whole because their lines are inside of something: a notebook,
+a list of log entries, a table of lines."""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+import re
+from collections.abc import Callable
+
+MAX_BYTES = 64 << 20
+"""A larger one is not read."""
+
+
+def document_of(block: bytes) -> tuple[str, Callable[[bytes], str | None]] | None:
+    """What a file that begins with this block is, and what takes its lines out; None for
+    one whose lines stand for themselves."""
+    for is_this, what, lines_of in (
+        (looks_like_notebook, "a notebook", notebook_text),
+        (looks_like_cloud_log, "a list of log entries", cloud_log_text),
+        (looks_like_csv_log, "a table of lines", csv_log_text),
+    ):
+        if is_this(block):
+            return what, lines_of
+    return None
+
+
+def looks_like_notebook(block: bytes) -> bool:
+    """Whether a file that begins with this block is a notebook."""
+    return block.lstrip()[:1] == b"{" and b'"cells"' in block[:200_000]
+
+
+def notebook_text(data: bytes) -> str | None:
+    """The text of all outputs of a notebook, cell by cell; None when it is no whole notebook."""
+    try:
+        book = json.loads(data)
+    except (ValueError, RecursionError):
+        return None
+    cells = book.get("cells") if isinstance(book, dict) else None
+    if not isinstance(cells, list):
+        return None
+    parts: list[str] = []
+    for cell in cells:
+        outputs = cell.get("outputs") if isinstance(cell, dict) else None
+        parts += map(_text, outputs if isinstance(outputs, list) else [])
+    return "\n".join(parts)
+
+
+def _text(output: object) -> str:
+    if not isinstance(output, dict):
+        return ""
+    text = output.get("text")
+    if text is None and isinstance(output.get("data"), dict):
+        text = output["data"].get("text/plain")
+    if isinstance(text, list):
+        return "".join(str(part) for part in text)
+    return text if isinstance(text, str) else ""
+
+
+def looks_like_cloud_log(block: bytes) -> bool:
+    """Whether a file that begins with this block is a list of entries of Cloud Logging or of
+    Loki, as Grafana saves it."""
+    head = block[:200_000]
+    is_list = block.lstrip()[:1] == b"["
+    is_cloud = b'"logName"' in head and b'Payload"' in head
+    return is_list and (is_cloud or (b'"line":' in head and b'"timestamp":' in head))
+
+
+def cloud_log_text(data: bytes) -> str | None:
+    """A line for each entry that `gcloud logging read --format=json` lists, the oldest
+    first; None when it is no whole list."""
+    try:
+        entries = json.loads(data)
+    except (ValueError, RecursionError):
+        return None
+    if not isinstance(entries, list) or not all(isinstance(e, dict) for e in entries):
+        return None
+    entries.sort(key=lambda entry: str(entry.get("timestamp", "")))
+    return "\n".join(json.dumps(entry) for entry in entries)
+
+
+# Tables that stores of logs give out (Grafana, Kibana, CloudWatch, Splunk): a row for each
+# line, a column with the line and one with its time; often the newest first.
+_TEXTS = (
+    "line",
+    "message",
+    "@message",
+    "log",
+    "_raw",
+    "textpayload",
+    "body",
+    "content",
+)
+_TIMES = ("time", "timestamp", "@timestamp", "_time", "date", "tsns")
+_SORTS = re.compile(r"\d{4}-\d\d-\d\d[T ]\d\d:\d\d:\d\d|\d{10,20}$")
+"""Times whose order is that of their text."""
+_ISO = re.compile(
+    r"\d{4}-\d\d-\d\d[T ]\d\d:\d\d:\d\d(?:\.\d{1,9})?(?:Z|[+-]\d\d:?\d\d)$"
+)
+_HEADING = 4000
+
+
+def looks_like_csv_log(block: bytes) -> bool:
+    """Whether a file that begins with this block is such a table."""
+    heading = block[:_HEADING].partition(b"\n")[0].decode("utf-8-sig", "replace")
+    return "," in heading and _columns(heading) is not None
+
+
+def csv_log_text(data: bytes) -> str | None:
+    """The lines of the table, the oldest first; None when it is no whole one."""
+    text = data.decode("utf-8-sig", "replace")
+    columns = _columns(text.partition("\n")[0])
+    if columns is None:
+        return None
+    when, what = columns
+    rows = csv.reader(io.StringIO(text, newline=""), strict=True)
+    try:
+        cells = [(row[when], row[what]) for row in rows if len(row) > max(columns)][1:]
+    except csv.Error:
+        return None
+    if cells and cells[0][0] > cells[-1][0]:
+        cells.reverse()
+    if all(_SORTS.match(time) for time, _ in cells):
+        cells.sort(key=lambda cell: cell[0])
+    return "\n".join(_line(time, text) for time, text in cells)
+
+
+def _columns(heading: str) -> tuple[int, int] | None:
+    """Which columns hold the time and the line."""
+    try:
+        names = [name.strip().lower() for name in next(csv.reader([heading]), [])]
+    except csv.Error:
+        return None
+    found = [
+        next((names.index(name) for name in known if name in names), None)
+        for known in (_TIMES, _TEXTS)
+    ]
+    when, what = found
+    return None if when is None or what is None else (when, what)
+
+
+def _line(time: str, text: str) -> str:
+    """A line with its time in front, as shippers write it, where that has a zone."""
+    if _ISO.match(time) is None or text.startswith("{"):
+        return text
+    return "\n".join(f"{time.replace(' ', 'T')} {part}" for part in text.splitlines())
