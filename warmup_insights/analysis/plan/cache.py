@@ -23,7 +23,12 @@ from warmup_insights.analysis.plan.memory import (
 )
 from warmup_insights.analysis.plan.planning import PlanSettings, planned_buckets
 from warmup_insights.errors import InputError, SettingError
-from warmup_insights.model.figures import BY_NAME, bytes_step, first_known
+from warmup_insights.model.figures import (
+    BY_NAME,
+    bytes_step,
+    first_known,
+    kv_cache_bytes,
+)
 from warmup_insights.model.summary import SCHEMA, RunSummary
 from warmup_insights.units import format_bytes
 
@@ -134,7 +139,6 @@ class CachePlanner:
         chosen = self._chosen(settings)
         is_own = chosen == self._chosen(PlanSettings())
         share = self._share(chosen)
-        memory = self._memory
         width = self._width(settings)
         part = None if share is None or width is None else share / width
         if self.summary.setting("mamba_num_blocks") is not None:
@@ -147,7 +151,7 @@ class CachePlanner:
         buckets, notes = self._buckets(settings, blocks)
         return CachePlan(
             settings=chosen, is_own=is_own,
-            kv_cache_bytes=_times(memory.kv_cache_bytes, share),
+            kv_cache_bytes=_times(kv_cache_bytes(self.summary), share),
             num_kv_blocks=blocks, kv_cache_tokens=tokens,
             kv_cache_tokens_step=self._tokens_step(chosen),
             max_concurrency=self._concurrency(part, length)
