@@ -216,6 +216,7 @@ def test_what_is_loaded_beyond_the_utilisation_leaves_no_room_for_the_cache():
         f"{sums[0]} exceeds {sums[1]} by 5.5GiB. Please consider {sums[2]}\n"
     )  # fmt: skip
     summary = folded(events(text)).summary
+    assert summary.failure.kind == "no_kv_cache"
     memory = summary.memory
     assert memory.kv_cache_bytes / GIB == pytest.approx(-5.5 / 4, abs=0.01)
     assert memory.usable_bytes / GIB == pytest.approx(112.5 / 4)
