@@ -233,7 +233,7 @@ def finished_step(state: RankState, made: StepLine, origin: Origin) -> Event:
         total=made.total, duration_s=duration,
         free_before_bytes=free_before, free_after_bytes=made.free_bytes,
         memory_bytes=_memory(state, free_before, made.free_bytes),
-        time=began, rank=origin.rank, line=origin.line,
+        modality=made.modality, time=began, rank=origin.rank, line=origin.line,
     )  # fmt: skip
 
 
