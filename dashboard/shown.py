@@ -174,7 +174,7 @@ def headline(summary: RunSummary) -> list[Headline]:
     for share in memory.parts:
         if share.name == "kv_cache":
             cache = part_text(summary, share)
-    if cache is None and memory.kv_cache_bytes is not None:
+    if cache is None and BY_NAME["kv_cache_bytes"].read(summary) is not None:
         cache = text_of(summary, "kv_cache_bytes")
     figures += (
         figure(summary, "num_kv_blocks", note=cache)

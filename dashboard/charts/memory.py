@@ -27,6 +27,7 @@ from warmup_insights.model.figures import (
     BY_NAME,
     PART_FIGURES,
     format_figure,
+    kv_cache_bytes,
     part_text,
     text_of,
 )
@@ -123,7 +124,8 @@ def failure_frame(summary: RunSummary) -> pd.DataFrame:
     total = stated.total_bytes or memory.total_bytes
     cache = memory.kv_cache_allocated_bytes
     if cache is None and isinstance(cause, ServingEnd):
-        cache = memory.kv_cache_bytes  # a server that was ready had allocated it
+        # A server that was ready had allocated it.
+        cache = kv_cache_bytes(summary)
     free, requested = cause.free_bytes, cause.needed_bytes
     start = total - free if total is not None and free is not None else 0
     short = None if free is None or requested is None else requested - free

@@ -43,6 +43,8 @@ class StepLine(Signal, frozen=True, gc=False):
     free_bytes: int | None
     is_over: bool = False
     """Whether the line is printed after it ran, and not before."""
+    modality: str | None = None
+    """`image`, `video`, ... of a multimodal item."""
 
 
 class MixedPrompt(Signal, frozen=True, gc=False):

@@ -233,7 +233,7 @@ def finished_step(state: RankState, made: StepLine, origin: Origin) -> Event:
         total=made.total, duration_s=duration,
         free_before_bytes=free_before, free_after_bytes=made.free_bytes,
         memory_bytes=_memory(state, free_before, made.free_bytes),
-        time=began, rank=origin.rank, line=origin.line,
+        modality=made.modality, time=began, rank=origin.rank, line=origin.line,
     )  # fmt: skip
 
 
@@ -359,11 +359,16 @@ def bar_phase(state: RankState) -> str | None:
 
 
 def warmup_bar(
-    state: RankState, phase: str, made: BarUpdate, origin: Origin
+    state: RankState, phase: str, made: BarUpdate, origin: Origin, *, is_shared: bool
 ) -> list[Event]:
-    """The steps that ended since the last state of a bar over buckets."""
+    """The steps that ended since the last state of a bar over buckets.
+
+    Where it `is_shared`, several processes draw bars into one line, and only the first state
+    in it has a name: the states show how far one of them is, and no times.
+    """
     clock = state.clocks.get(phase)
-    if clock is None or clock.total != made.total or made.done < clock.done:
+    is_known = clock is not None and clock.total == made.total
+    if clock is None or not (is_known and (is_shared or made.done >= clock.done)):
         clock = state.clocks[phase] = BarClock(total=made.total)
         step = state.step
         clock.has_lines = step is not None and step.signal.phase == phase
@@ -378,7 +383,7 @@ def warmup_bar(
         # Drawn again below the line of the next item; its own update was left out.
         return []
     items = made.done - clock.done
-    took, error = _took(clock, made, items)
+    took, error = (None, None) if is_shared else _took(clock, made, items)
     first, clock.done, clock.elapsed_s = clock.done + 1, made.done, made.elapsed_s
     if own is not None:
         if own.signal.index == made.done and took is not None:
@@ -414,7 +419,7 @@ def _took(
     whole = made.elapsed_s - clock.elapsed_s
     if clock.average is None or made.item_s is None:
         # A difference of two whole numbers of seconds, both cut off.
-        return (whole, 1.0) if items == 1 else (None, None)
+        return (whole, 1.0) if items == 1 and whole >= 0 else (None, None)
     found = clock.average.add(items, made.item_s, made.item_error_s, made.elapsed_s)
     if found is None:
         return None, None

@@ -457,7 +457,9 @@ class RunTracker:
         elif origin.rank is None and is_redraw(self._ranks, made, phase):
             return []
         if phase is not None:
-            return warmup_bar(state, phase, made, origin)
+            # A process that has no peers has no rank.
+            is_shared = origin.rank is not None or len(self._ranks) > 1
+            return warmup_bar(state, phase, made, origin, is_shared=is_shared)
         if made.name.startswith("Capturing"):
             capture_bar(state, made, origin)
             return []

@@ -79,14 +79,14 @@ def _multimodal_step(match: re.Match[str]) -> Made:
     vllm-gaudi (`warmup_multimodal_graphs`) names the modality and logs what ran; its word
     for it does not depend on whether the bridge captures graphs.
     """
-    is_over = "Multimodal(" in match[0]
+    is_over = match["modality"] is not None
     batch, first, second = match["batch_size"], match["first"], match["second"]
     bucket = (int(first),) if second is None else (int(first), int(second), int(batch))
     mode = "graph" if match["phase"] == "Graph/Multimodal" else "eager"
     return StepLine(
         phase="multimodal", mode=None if is_over else mode, index=int(match["index"]),
         total=int(match["total"]), bucket=bucket, free_bytes=_free(match["free"]),
-        is_over=is_over,
+        is_over=is_over, modality=match["modality"],
     )  # fmt: skip
 
 
@@ -200,7 +200,7 @@ WARMUP_RULES: tuple[LineRule, ...] = (
     LineRule(
         "warmup_step_multimodal",
         ("[Warmup][Graph/Multimodal", "[Warmup][Multimodal"),
-        _STEP_HEAD.format(phase=r"(?:Graph/)?Multimodal(?:\(\w{1,30}\))?")
+        _STEP_HEAD.format(phase=r"(?:Graph/)?Multimodal(?:\((?P<modality>\w{1,30})\))?")
         + r"batch_size:(?P<batch_size>\d{1,9}) seq_len:\d{1,9} "
         r"(?:img_args|num_patches|resolution):(?P<first>\d{1,9})(?:X(?P<second>\d{1,9}))?"
         + _FREE
@@ -212,7 +212,12 @@ WARMUP_RULES: tuple[LineRule, ...] = (
                 "INFO 07-27 23:22:27 hpu_model_runner.py:5098] [Warmup][Graph/Multimodal"
                 "(vision_chunk)][1/3] batch_size:1 seq_len:0 resolution:864X480 "
                 "free_mem:15.26 GiB",
-                {"phase": "multimodal", "bucket": (864, 480, 1), "is_over": True},
+                {
+                    "phase": "multimodal",
+                    "bucket": (864, 480, 1),
+                    "is_over": True,
+                    "modality": "vision_chunk",
+                },
             ),
             Sample(
                 "INFO 07-27 23:22:27 hpu_model_runner.py:5098] [Warmup][Graph/Multimodal]"

@@ -8,7 +8,7 @@ import msgspec
 import pytest
 
 from tests.analysis.builders import planner_of, simulate
-from tests.helpers import REAL_LOGS
+from tests.helpers import REAL_LOGS, events, folded
 from warmup_insights.analysis.plan.cache import CachePlanner
 from warmup_insights.analysis.plan.planning import PlanSettings
 from warmup_insights.analysis.summary import summarize
@@ -128,6 +128,48 @@ def test_on_hpu_it_gives_the_blocks_that_the_replay_gives():
         assert plan.graphs_captured is None
 
 
+GAUDI = """\
+INFO 05-11 10:00:00 [core.py:116] Initializing a V1 LLM engine (v0.26.0) with config: \
+model='m/x', max_seq_len=2048, enforce_eager={eager}, tensor_parallel_size=1
+INFO 05-11 10:00:01 [hpu_worker.py:432] Free device memory: {free} GiB, {usable} GiB usable \
+(gpu_memory_utilization=0.5), {graphs} reserved for HPUGraphs \
+(VLLM_GRAPH_RESERVED_MEM={reserve}), 36 MiB reserved for KV cache dummy block {cache} GiB \
+reserved for usable KV cache
+INFO 05-11 10:00:02 [kv_cache_utils.py:2177] GPU KV cache size: {tokens:,} tokens
+INFO 05-11 10:00:03 [hpu_worker.py:546] Usable num_blocks: {blocks}, actual allocated \
+num_blocks (max across layers): 1 (_PAD_BLOCK_ID={blocks}, _PAD_SLOT_ID=1)
+"""
+BLOCK = 36 * 2**20
+
+
+@pytest.mark.parametrize("free", [70 * GIB, 71 * GIB - 17, 64 * GIB + 12345678])
+@pytest.mark.parametrize(("eager", "reserve"), [(False, 0.1), (False, 0.4), (True, 0)])
+def test_on_hpu_a_log_leaves_open_what_remains_of_its_last_block(free, eager, reserve):
+    """vllm-gaudi `hpu_worker.py determine_available_memory`."""
+
+    def blocks(use: float, kept: float) -> int:
+        return int(free * use * (1 - (0 if eager else kept)) - BLOCK) // BLOCK
+
+    usable, own = free / 2, blocks(0.5, reserve)
+    text = GAUDI.format(
+        eager=eager, free=f"{free / GIB:.4g}", usable=f"{usable / GIB:.4g}",
+        graphs=f"{usable * reserve / GIB:.4g} GiB" if reserve else "0 B", reserve=reserve,
+        cache=f"{(usable * (1 - reserve) - BLOCK) / GIB:.4g}", blocks=own,
+        tokens=own * 128,
+    )  # fmt: skip
+    planner = CachePlanner(folded(events(text)).summary)
+    for use, kept in [(0.8, 0.05), (0.6, 0.3), (0.97, 0.1), (0.31, 0.02)]:
+        plan = planner.plan(
+            PlanSettings(gpu_memory_utilization=use, graph_reserved_mem=kept)
+        )
+        low, high = plan.num_kv_blocks_range
+        assert low <= blocks(use, kept) <= high
+        assert high - low <= 4
+        assert low <= plan.num_kv_blocks <= high
+        assert plan.kv_cache_tokens == plan.num_kv_blocks * 128
+        assert plan.kv_cache_tokens_step == (high - low) * 128
+
+
 LOGS = sorted([*REAL_LOGS.glob("*.log"), *REAL_LOGS.glob("fresh/*.log")])
 
 
@@ -135,8 +177,8 @@ LOGS = sorted([*REAL_LOGS.glob("*.log"), *REAL_LOGS.glob("fresh/*.log")])
 def test_every_log_that_states_its_cache_can_be_planned(log):
     parts = read_log(io.BytesIO(log.read_bytes()), log.name, Options(year=2026))
     (end,) = (part for part in parts if isinstance(part, LogEnd))
-    for folded in end.runs.values():
-        check_plans(folded.summary)
+    for own in end.runs.values():
+        check_plans(own.summary)
 
 
 def check_plans(summary: RunSummary) -> None:

@@ -59,16 +59,31 @@ def test_a_limit_without_a_default_is_needed():
     assert bucketing_settings(run()).max_num_seqs == 256
 
 
-def test_defaults_that_the_linear_strategy_printed_are_not_read_by_another():
+def test_defaults_that_the_linear_strategy_printed_follow_from_limits():
+    """Those of decode blocks from the KV cache, which another reserve makes larger."""
+    set_ = {"VLLM_PROMPT_QUERY_BUCKET_MAX": "1024"}
     printed = ConfigRecorded(
-        environment={"VLLM_PROMPT_QUERY_BUCKET_MAX": "1024"},
-        defaults=["VLLM_PROMPT_QUERY_BUCKET_MAX"],
+        environment={**set_, "VLLM_DECODE_BLOCK_BUCKET_MAX": "100"},
+        defaults=["VLLM_DECODE_BLOCK_BUCKET_MAX"],
         time=1_000_002.0,
     )
-    summary = run(printed, bucketing_strategy="lin")
-    assert bucketing_settings(summary).overrides
+    lin = {"bucketing_strategy": "lin", "use_contiguous_pa": True}
+    summary = run(printed, **lin)
+    settings = bucketing_settings(summary)
+    assert settings.overrides == {"VLLM_PROMPT_QUERY_BUCKET_MAX": 1024}
+    lists = lists_of(settings)
+    planned = planned_buckets(run(printed, *lists, **lin), 500, PlanSettings(), {})
+    assert max(blocks for *_, blocks in planned.lists["decode"]) == 500
     name, value = strategy_variable(summary, "pad")
-    assert not bucketing_settings(summary, variables={name: value}).overrides
+    assert bucketing_settings(summary, variables={name: value}).strategy == "pad"
+
+
+def lists_of(settings):
+    made = generate(settings)
+    return [
+        BucketsGenerated(phase=phase, count=len(buckets), buckets=list(buckets))
+        for phase, buckets in (("prompt", made.prompt), ("decode", made.decode))
+    ]
 
 
 @pytest.mark.parametrize(
@@ -95,11 +110,7 @@ def test_a_bucket_file_that_a_log_names_is_not_opened(tmp_path):
 
 
 def test_lists_that_follow_from_defaults_are_planned_with_other_limits():
-    made = generate(bucketing_settings(run()))
-    lists = [
-        BucketsGenerated(phase=phase, count=len(buckets), buckets=list(buckets))
-        for phase, buckets in (("prompt", made.prompt), ("decode", made.decode))
-    ]
+    lists = lists_of(bucketing_settings(run()))
     change = PlanSettings(max_num_seqs=8)
     planned = planned_buckets(run(*lists), 100, change, {})
     assert max(batch for batch, *_ in planned.lists["decode"]) == 8

@@ -36,6 +36,7 @@ from warmup_insights.analysis.advice import FAILURE_RULES, RULES, advise
 from warmup_insights.analysis.sentences import cause_text
 from warmup_insights.export.findings import finding_lines, findings_markdown
 from warmup_insights.model.events import (
+    ConfigRecorded,
     Failure,
     GraphMemoryEstimated,
     GraphsCaptured,
@@ -230,6 +231,31 @@ def test_more_devices_until_the_weights_fit():
     events = ended("out_of_memory", "no", weights(60), total_bytes=16 * GIB)
     finding = only(events, "weights_too_large")
     assert any(way.changes == {"tensor_parallel_size": 8} for way in finding.ways)
+
+
+@pytest.mark.parametrize(
+    ("kind", "settings", "ranks", "size", "price"),
+    [
+        ("cuda", {"tensor_parallel_size": 4, "data_parallel_size": 2}, 8, 8,
+         "8 devices for each of 2 engines"),
+        ("cuda", {"tensor_parallel_size": 2, "pipeline_parallel_size": 2}, 4, 4, "8 devices;"),
+        ("cuda", {"data_parallel_size": 2}, 4, 4, "4 devices for each of 2 engines"),
+        ("tpu", {"tensor_parallel_size": 4, "data_parallel_size": 2}, 1, 8, "8 devices;"),
+        ("tpu", {}, 1, None, "more devices"),
+    ],
+)  # fmt: skip
+def test_more_devices_share_the_weights_of_one_engine(
+    kind, settings, ranks, size, price
+):
+    events = [
+        started("vllm", device_kind=kind), config(**settings),
+        ConfigRecorded(num_ranks=ranks),
+        *ended("no_kv_cache", "no", MemoryBudgetSet(kv_cache_bytes=-GIB))[1:],
+    ]  # fmt: skip
+    finding = only(events, "no_room_for_cache")
+    ways = [way for way in finding.ways if "tensor-parallel" in way.suggestion]
+    assert [way.changes.get("tensor_parallel_size") for way in ways] == [size]
+    assert ways[0].price.startswith(price)
 
 
 def test_an_allocation_that_failed_beside_free_memory_is_no_lack_of_room():

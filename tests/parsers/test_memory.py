@@ -7,6 +7,7 @@ import pytest
 from tests.helpers import REAL_LOGS, events, folded, of, read
 from warmup_insights.analysis.plan.memory import divide_memory
 from warmup_insights.model.events import GraphMemoryEstimated, MemoryBudgetSet
+from warmup_insights.model.figures import BY_NAME
 from warmup_insights.units import GIB
 
 HEAD = "(EngineCore pid=7) INFO 09-16 14:14:04 [gpu_worker.py:1066] "
@@ -199,6 +200,7 @@ def test_a_cache_of_another_size_than_the_engine_takes_as_much_as_was_allocated(
     last = {part.name: part.bytes for part in found.memory.parts[-len(sizes) :]}
     assert last == {name: pytest.approx(gib(size)) for name, size in sizes.items()}
     assert found.memory.block_bytes == 8 * 2**20
+    assert BY_NAME["kv_cache_bytes"].read(found) == blocks * 8 * 2**20
 
 
 OVERRIDING = "".join(OVERRIDDEN.splitlines(keepends=True)[3:4])
@@ -229,6 +231,8 @@ def test_where_no_line_states_its_size_an_overridden_cache_is_no_part():
     assert "kv_cache" in sizes[0]
     assert "kv_cache" not in sizes[1]
     assert sum(sizes[1].values()) == sum(sizes[0].values())
+    assert BY_NAME["kv_cache_bytes"].read(own) == own.memory.kv_cache_bytes
+    assert BY_NAME["kv_cache_bytes"].read(found) is None
 
 
 def divided(free, reserve, *, page, factor=1.0, dummy=1):

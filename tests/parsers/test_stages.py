@@ -230,6 +230,29 @@ def test_multimodal_buckets_are_those_that_ran(lines, generated, warmed):
     assert {row.bucket for row in rows if not row.warmed} == listed - set(warmed)
 
 
+def test_images_and_videos_of_one_size_are_buckets_each():
+    """`warmup_multimodal_graphs` runs the sizes of its list for each kind of input."""
+    sizes = ("864X480", "768X1024")
+    lines = [
+        "Using explicit multimodal warmup resolutions (WxH): [(864, 480, 1), (768, 1024, 1)]",
+        *(COUNTED.format(n, 2, 1, size) for n, size in enumerate(sizes, start=1)),
+        *(COUNTED.format(n, 2, 1, size).replace("(image)", "(video)")
+          for n, size in enumerate(sizes, start=1)),
+        "Warmup finished in 9 secs, allocated 1 GiB of device memory",
+    ]  # fmt: skip
+    found = folded(
+        events("".join(info(2 * n, RUNNER, line) for n, line in enumerate(lines)))
+    )
+    assert found.summary.multimodal == OtherPhase(4, 4)
+    assert found.summary.other_phases == {}
+    rows = [(row.phase, row.bucket, row.duration_s) for row in found.rows]
+    assert rows == [
+        (phase, bucket, 2.0)
+        for phase in ("multimodal", "multimodal_video")
+        for bucket in ((768, 1024, 1), (864, 480, 1))
+    ]
+
+
 @pytest.mark.parametrize(
     "heading", ["", "EngineCore failed to start."], ids=["cause first", "heading first"]
 )

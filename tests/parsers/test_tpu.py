@@ -216,6 +216,7 @@ def test_what_is_loaded_beyond_the_utilisation_leaves_no_room_for_the_cache():
         f"{sums[0]} exceeds {sums[1]} by 5.5GiB. Please consider {sums[2]}\n"
     )  # fmt: skip
     summary = folded(events(text)).summary
+    assert summary.failure.kind == "no_kv_cache"
     memory = summary.memory
     assert memory.kv_cache_bytes / GIB == pytest.approx(-5.5 / 4, abs=0.01)
     assert memory.usable_bytes / GIB == pytest.approx(112.5 / 4)
@@ -268,17 +269,21 @@ def test_engines_that_one_process_makes_are_ranks_of_one_start():
 
 
 @pytest.mark.parametrize(
-    ("axes", "available", "blocks", "size"),
+    ("axes", "available", "fit", "shown", "blocks", "size"),
     [
-        ("'data': 2, 'model': 4", "280.0", 17920, 4 * 2**20),
-        # 7539 fit; each of eight shards has 943.
-        ("'data': 8, 'attn_dp': 1, 'model': 1", "117.8", 7544, 16 * 2**20),
+        ("'data': 2, 'model': 4", "280.0", 17920, 17920, 17920, 4 * 2**20),
+        # Until 2025-11 each of eight shards got 943, now 942.
+        ("'data': 8, 'attn_dp': 1, 'model': 1", "117.8", 7539, 7544, 7539, 16 * 2**20),
+        ("'data': 8, 'attn_dp': 1, 'model': 1", "117.8", 7539, 7536, 7536, 16 * 2**20),
+        ("'data': 8, 'attn_dp': 1, 'model': 1", "117.8", None, 7544, 7544, 16 * 2**20),
+        ("'data': 8, 'attn_dp': 1, 'model': 1", "117.8", None, 7536, 7536, 16 * 2**20),
     ],
 )
 def test_a_device_holds_the_blocks_of_one_data_parallel_shard(
-    axes, available, blocks, size
+    axes, available, fit, shown, blocks, size
 ):
-    """tpu-inference `kv_cache_manager.py`: KV blocks are divided over the shards."""
+    """tpu-inference `kv_cache_manager.py`: KV blocks are divided over the shards, and those
+    above what fits into the budget are never given to a request."""
     text = (
         WORKER.format(1) + f"Init mesh | mesh=Mesh({axes}, axis_types=(Auto, Auto))\n"
         + WORKER.format(1) + f"Init worker | rank=0 | hbm={[(0.0, 95.0)] * 8}GiB\n"
@@ -286,10 +291,14 @@ def test_a_device_holds_the_blocks_of_one_data_parallel_shard(
         + WORKER.format(2) + "Memory statistics | total_hbm_limit_gb=760.0GiB | "
         "total_hbm_limit_cap_gb=720.0GiB | total_hbm_used_gb=120.0GiB | "
         f"total_hbm_avail_gb={available}GiB\n"
-        + WORKER.format(3) + f"Init kv-cache | num_layers=36 | num_blocks=[{blocks}]\n"
+        + WORKER.format(3) + "Using KV cache block size: 128\n"
+        + (WORKER.format(3) + f"GPU KV cache size: {fit * 128:,} tokens\n" if fit else "")
+        + WORKER.format(3) + f"Init kv-cache | num_layers=36 | num_blocks=[{shown}]\n"
     )  # fmt: skip
     memory = folded(events(text)).summary.memory
     assert (memory.num_kv_blocks, memory.block_bytes) == (blocks, size)
+    low, high = memory.block_bytes_range
+    assert low <= size <= high
 
 
 @pytest.mark.parametrize(("shown", "each"), [(768, 95.0), (700, None)])

@@ -285,6 +285,8 @@ class WarmupStep(Event):
     """Recipes or graphs compiled during the step; None where nothing counts them."""
     compile_s: float | None = None
     """What compiling them took; None where nothing measures it."""
+    modality: str | None = None
+    """The kind of input of a multimodal item, as the engine names it: `image`, `video`."""
 
 
 class GraphBudgetSet(Event):

@@ -15,8 +15,9 @@ _NO_CACHE_WORDS = (
     "larger than the maximum number of tokens that can be stored",
     "cannot auto-fit max_model_len", "on kv cache allocation is less than requested",
     "of cpu memory reserved for it",
-    # tpu-inference `runner/kv_cache_manager.py`, of models with state space layers.
-    "cannot fit both kv pools",
+    # tpu-inference `runner/kv_cache_manager.py`, of models with state space layers;
+    # `worker/tpu_worker.py determine_available_memory`.
+    "cannot fit both kv pools", "exceeds total_hbm_limit_cap_gb",
 )  # fmt: skip
 _MEMORY_WORDS = (
     "out of memory", "outofmemory", "resource_exhausted", "allocation failed for size",

@@ -203,6 +203,18 @@ def _part_bytes(name: str) -> Read:
     return read
 
 
+def kv_cache_bytes(summary: RunSummary) -> int | None:
+    """The budget of the KV cache, which it fills but for a rest of a block. Where a setting
+    gives its blocks, theirs, or what allocating them took; None where no line states it."""
+    memory = summary.memory_or_none
+    if summary.setting("num_gpu_blocks_override") is None:
+        return memory.kv_cache_bytes
+    blocks, size = memory.num_kv_blocks, memory.block_bytes
+    if blocks is not None and size is not None:
+        return blocks * size
+    return memory.kv_cache_allocated_bytes or None
+
+
 def graph_memory_bytes(summary: RunSummary) -> float | None:
     """What graphs took: of both phases together, or of the CUDA graphs.
 
@@ -413,7 +425,7 @@ FIGURES: tuple[Figure, ...] = (
             source=graph_memory_bytes),
     _memory("graph_unused_bytes", "reserved for graphs, unused", better=None,
             source=graph_unused_bytes),
-    _memory("kv_cache_bytes", "KV cache", better="higher"),
+    _memory("kv_cache_bytes", "KV cache", better="higher", source=kv_cache_bytes),
     _memory("kv_cache_allocated_bytes", "KV cache, as allocated", better=None),
     _memory("warmup_allocated_bytes", "taken by warm-up", better="lower"),
     _memory("other_bytes", "not accounted for", better="lower",

@@ -955,7 +955,8 @@ class RunSummary(Part, frozen=True, kw_only=True):
     buckets: dict[str, PhaseBuckets] | None = None
     """`prompt` and `decode`, as far as there are any."""
     multimodal: OtherPhase | None = None
-    """Warm-up of multimodal inputs."""
+    """Warm-up of multimodal inputs of all kinds. Rows of the first kind that ran have the phase
+    `multimodal`, those of others one with its name, such as `multimodal_video`."""
     other_phases: dict[str, OtherPhase] = {}
     """Further kinds of warm-up, by the engine's word for them."""
     sampler: SamplerFacts | None = None

@@ -105,11 +105,7 @@ def _rule_before_texts(facts: RunFacts, found: Failed) -> str | None:
     ):
         return "memory_taken"
     if found.kind == "no_kv_cache":
-        fits = stated.estimated_model_len
-        is_known = (found.needed_bytes is not None and bool(found.free_bytes)) or bool(
-            fits
-        )
-        return "kv_cache_too_small" if is_known else "no_room_for_cache"
+        return _rule_of_no_cache(found)
     if found.free_bytes and found.needed_bytes is not None:
         part = 1.0 if _IN_PIECES in found.message else 0.5
         if found.needed_bytes < part * found.free_bytes and not _is_used_by_its_bucket(
@@ -117,6 +113,16 @@ def _rule_before_texts(facts: RunFacts, found: Failed) -> str | None:
         ):
             return "allocation_refused"
     return "weights_too_large" if _is_full_of_weights(facts, found) else "out_of_memory"
+
+
+def _rule_of_no_cache(found: Failed) -> str | None:
+    is_known = found.needed_bytes is not None and bool(found.free_bytes)
+    if is_known or found.stated.estimated_model_len:
+        return "kv_cache_too_small"
+    # The text of tpu-inference states the share that would be enough.
+    row = known_error(found.message)
+    is_setting = row is not None and row[0].rule == "setting_refused"
+    return None if is_setting else "no_room_for_cache"
 
 
 def _is_used_by_its_bucket(facts: RunFacts, found: Failed) -> bool:

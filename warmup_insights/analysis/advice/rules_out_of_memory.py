@@ -32,7 +32,7 @@ from warmup_insights.analysis.advice.ways import (
     highest_share,
     monitor,
     more_devices,
-    num_ranks,
+    num_devices,
     numbers_of,
     share_for,
     share_way,
@@ -459,7 +459,7 @@ def weights_too_large(facts: RunFacts, found: Failed) -> Iterator[Finding]:
 def _fitting_devices(
     facts: RunFacts, weights: float | None, capacity: float | None
 ) -> Iterator[Way]:
-    now = num_ranks(facts)
+    now = num_devices(facts) or 1
     count = 2 * now
     if weights is not None and capacity:
         while weights * now / count > FULL_SHARE * capacity and count < 1024:

@@ -162,13 +162,33 @@ def num_ranks(facts: RunFacts) -> int:
     return max(tensor, facts.summary.ranks or 1)
 
 
+def num_devices(facts: RunFacts) -> int | None:
+    """Devices that hold the weights once, each a part of them; None where unknown: on TPU one
+    process has several. Data parallel ranks hold all of them once more."""
+    setting = facts.summary.setting
+    tensor, stages = setting("tensor_parallel_size"), setting("pipeline_parallel_size")
+    if tensor is not None:
+        return int(tensor * (stages or 1))
+    if facts.summary.device.kind == "tpu":
+        return None
+    copies = int(setting("data_parallel_size") or 1)
+    return max(1, (facts.summary.ranks or 1) // copies)
+
+
 def more_devices(facts: RunFacts, smallest: int = 2) -> Iterator[Way]:
-    """More devices of one engine, at least twice as many as now."""
-    now = num_ranks(facts)
-    count = max(smallest, 2 * now)
+    """More devices for the weights, at least twice as many as now."""
+    now = num_devices(facts)
+    if now is None:
+        yield Way("a larger --tensor-parallel-size", "more devices")
+        return
+    stages = int(facts.summary.setting("pipeline_parallel_size") or 1)
+    size = -(-max(smallest, 2 * now) // stages)
+    count = size * stages
+    copies = max(1, num_ranks(facts) // now)
+    each = f" for each of {copies} engines" if copies > 1 else ""
     yield Way.that_sets(
-        f"{count} devices; each holds 1/{count} of the weights and of the KV cache",
-        tensor_parallel_size=count,
+        f"{count} devices{each}; each holds 1/{count} of the weights and of the KV cache",
+        tensor_parallel_size=size,
     )
 
 

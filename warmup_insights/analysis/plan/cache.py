@@ -14,16 +14,23 @@ the cache, unless it takes nothing.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from contextlib import suppress
 from dataclasses import asdict, dataclass, replace
 from typing import Any
 
 from warmup_insights.analysis.plan.memory import (
+    divide_memory,
     is_profile_kept,
     refuse_contradictions,
 )
 from warmup_insights.analysis.plan.planning import PlanSettings, planned_buckets
 from warmup_insights.errors import InputError, SettingError
-from warmup_insights.model.figures import BY_NAME, bytes_step, first_known
+from warmup_insights.model.figures import (
+    BY_NAME,
+    bytes_step,
+    first_known,
+    kv_cache_bytes,
+)
 from warmup_insights.model.summary import SCHEMA, RunSummary
 from warmup_insights.units import format_bytes
 
@@ -54,6 +61,8 @@ class CachePlan:
     """Whether these are the settings of the run."""
     kv_cache_bytes: int | None
     num_kv_blocks: int | None
+    num_kv_blocks_range: tuple[int, int] | None
+    """The fewest and the most that the figures of the run allow; None as `num_kv_blocks`."""
     kv_cache_tokens: int | None
     kv_cache_tokens_step: float
     """How exactly the sizes of a log give them; 0 where nothing rounds."""
@@ -134,7 +143,6 @@ class CachePlanner:
         chosen = self._chosen(settings)
         is_own = chosen == self._chosen(PlanSettings())
         share = self._share(chosen)
-        memory = self._memory
         width = self._width(settings)
         part = None if share is None or width is None else share / width
         if self.summary.setting("mamba_num_blocks") is not None:
@@ -143,13 +151,19 @@ class CachePlanner:
             is_same = part == 1 and chosen.get("max_num_seqs", seqs) == seqs
             part = 1.0 if is_same else None
         blocks, tokens = self._blocks_and_tokens(part, chosen["block_size"])
+        reach = None if blocks is None else (blocks, blocks)
+        is_resized = self.is_hpu and part not in (None, 1.0)
+        if is_resized and chosen["block_size"] == self.block_size and blocks:
+            blocks, reach = self._resized(part or 0.0, chosen, width)
+            size = self._tokens_of_a_block()
+            tokens = tokens if size is None else blocks * size
         length = chosen["max_model_len"]
         buckets, notes = self._buckets(settings, blocks)
         return CachePlan(
             settings=chosen, is_own=is_own,
-            kv_cache_bytes=_times(memory.kv_cache_bytes, share),
-            num_kv_blocks=blocks, kv_cache_tokens=tokens,
-            kv_cache_tokens_step=self._tokens_step(chosen),
+            kv_cache_bytes=_times(kv_cache_bytes(self.summary), share),
+            num_kv_blocks=blocks, num_kv_blocks_range=reach, kv_cache_tokens=tokens,
+            kv_cache_tokens_step=self._tokens_step(chosen, reach),
             max_concurrency=self._concurrency(part, length)
             if chosen["block_size"] == self.block_size or not blocks or not length
             else blocks / -(-length // chosen["block_size"]),
@@ -181,6 +195,26 @@ class CachePlanner:
             padding = memory.num_padding_blocks or 0
             blocks = max(0, (tokens + padding * own) // size - padding)
         return blocks, None if blocks is None else blocks * size
+
+    def _resized(
+        self, part: float, chosen: dict[str, Any], width: float | None
+    ) -> tuple[int, tuple[int, int]]:
+        """Blocks in such a part of the run's memory for them, and how many there may be: what
+        the run's own cache leaves of its last block is not stated."""
+        use, reserve = (
+            chosen["gpu_memory_utilization"],
+            chosen["VLLM_GRAPH_RESERVED_MEM"],
+        )
+        if width == 1.0 and use is not None and reserve is not None:
+            with suppress(InputError, SettingError):
+                divided = divide_memory(self.summary, utilization=use, reserve=reserve)
+                return divided.num_blocks, divided.num_blocks_range
+        padding = self._memory.num_padding_blocks or 0
+        held = (self._memory.num_kv_blocks or 0) + padding
+        low, middle, high = (
+            max(0, int((held + rest) * part - padding)) for rest in (0.0, 0.5, 1.0)
+        )
+        return middle, (low, high)
 
     def _has_several_kinds(self) -> bool:
         """Whether the layers of the model are of several kinds: the cache does not hold the
@@ -216,13 +250,17 @@ class CachePlanner:
         size = memory.block_size
         return size if blocks is None and size and not (tokens or 0) % size else None
 
-    def _tokens_step(self, chosen: dict[str, Any]) -> float:
+    def _tokens_step(
+        self, chosen: dict[str, Any], reach: tuple[int, int] | None
+    ) -> float:
         """What the rounding of the cache and of the device leaves open, in tokens."""
         size, tokens = self._memory.kv_cache_bytes, self._memory.kv_cache_tokens
         block, own = chosen["block_size"], self.block_size
         if own and block and block % own:
             return float(own)  # what the run's cache is beyond its last whole block
         use, total = chosen["gpu_memory_utilization"], self._total
+        if self.is_hpu and reach is not None:
+            return float((reach[1] - reach[0]) * (self._tokens_of_a_block() or 0))
         if self.is_hpu or not self.summary.is_log or self._fixed() is not None:
             return 0.0
         if not size or not tokens or not total or not use or not self.utilization:
@@ -259,9 +297,8 @@ class CachePlanner:
         if settings.max_num_seqs is not None:
             chosen["max_num_seqs"] = settings.max_num_seqs
         if self.is_hpu:
-            chosen["VLLM_GRAPH_RESERVED_MEM"] = first_known(
-                settings.graph_reserved_mem, self.reserve
-            )
+            reserve = None if self._is_eager else settings.graph_reserved_mem
+            chosen["VLLM_GRAPH_RESERVED_MEM"] = first_known(reserve, self.reserve)
         return chosen
 
     def _fixed(self) -> str | None:
@@ -270,6 +307,12 @@ class CachePlanner:
             if self.summary.setting(name) is not None:
                 return name
         return None
+
+    @property
+    def _is_eager(self) -> bool:
+        """Whether nothing is kept for graphs, whatever the reserve is (vllm-gaudi
+        `hpu_worker.py determine_available_memory`)."""
+        return str(self.summary.config.get("enforce_eager")) == "True"
 
     def _share(self, chosen: dict[str, Any]) -> float | None:
         """Bytes of the cache, as a share of those that the run gave it."""
@@ -366,6 +409,11 @@ class CachePlanner:
                 "max_num_batched_tokens only a start shows."
             )
         yield from self._notes_on_blocks(settings)
+        if settings.graph_reserved_mem is not None and self.is_hpu and self._is_eager:
+            yield (
+                "VLLM_GRAPH_RESERVED_MEM changes nothing here: with enforce_eager nothing is "
+                "kept for graphs."
+            )
         if settings.graph_reserved_mem is not None and not self.is_hpu:
             yield (
                 "VLLM_GRAPH_RESERVED_MEM changes nothing here: only the engines on HPU "

@@ -55,13 +55,21 @@ class MemoryPlan:
 
     `num_blocks_range` are the smallest and largest number of blocks that the rounding of
     the source allows, and a profiling run that takes as much as in the run; equal where
-    it is exact.
+    it is exact. `is_fixed`: a setting gives their number.
     """
 
     budget: MemoryBudget
     block_bytes_range: tuple[float, float]
     num_blocks: int
     num_blocks_range: tuple[int, int]
+    is_fixed: bool = False
+
+    @property
+    def kv_cache_bytes(self) -> int:
+        """The budget of the cache, or its blocks where a setting gives them."""
+        if self.is_fixed:
+            return self.num_blocks * self.budget.block_bytes
+        return max(0, self.budget.kv_cache_bytes)
 
     @property
     def cache_bytes(self) -> int:
@@ -98,7 +106,9 @@ def divide_memory(
     )
     fixed = summary.setting("num_gpu_blocks_override")
     if fixed is not None:
-        return MemoryPlan(budget, reach, int(fixed), (int(fixed), int(fixed)))
+        return MemoryPlan(
+            budget, reach, int(fixed), (int(fixed), int(fixed)), is_fixed=True
+        )
     count = memory.num_kv_blocks or 0
     own_use, own_reserve = memory.gpu_memory_utilization, memory.graph_reserved_fraction
     if (utilization, reserve, profile_growth) == (own_use, own_reserve, 0):

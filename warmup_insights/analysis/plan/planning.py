@@ -451,7 +451,7 @@ class Planner:
             usable_bytes=budget.usable_bytes,
             margin_bytes=budget.margin_bytes,
             graph_reserved_bytes=budget.graph_reserved_bytes,
-            kv_cache_bytes=max(0, budget.kv_cache_bytes),
+            kv_cache_bytes=memory.kv_cache_bytes,
             num_kv_blocks=memory.num_blocks,
             num_kv_blocks_range=memory.num_blocks_range,
             kv_cache_tokens=tokens,

@@ -13,7 +13,6 @@ from warmup_insights.bucketing.generate import generate
 from warmup_insights.bucketing.settings import (
     BucketingSettings,
     read_boolean,
-    read_strategy,
     settings_from_mapping,
 )
 from warmup_insights.bucketing.versions import rules_of, version_of_run
@@ -121,11 +120,9 @@ def bucketing_settings(
     stated.pop("VLLM_BUCKETING_FROM_FILE", None)
     if (own := strategy_of(summary)) is not None:
         stated |= [strategy_variable(summary, own, version)]
+    # What the linear strategy printed as defaults follows from limits, and may be others.
+    stated = {n: v for n, v in stated.items() if n not in summary.defaults}
     changed = variables or {}
-    strategy, _ = read_strategy({**stated, **changed}, rules_of(version))
-    if strategy != "lin":
-        # Only the linear strategy has these defaults, which it printed.
-        stated = {n: v for n, v in stated.items() if n not in summary.defaults}
     return settings_from_mapping(
         {**_DEFAULTS, **inputs, **(limits or {})},
         {**stated, **changed},

@@ -13,7 +13,7 @@ it is one cost. A bucket may run in another shape than declared (vllm-gaudi
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 
 from msgspec.structs import asdict, replace
@@ -163,6 +163,8 @@ class Buckets:
         self._is_ready = False
         self._validated: set[int] = set()
         """Ranks whose validation has a beginning."""
+        self._modality: dict[int, str] = {}
+        """Rank to the first kind of multimodal items that it ran."""
         self.routes: Routes = {
             WarmupStep: self._stepped,
             GraphCaptured: self._captured,
@@ -187,6 +189,19 @@ class Buckets:
         facts.strategy = event.strategy or facts.strategy
         if event.buckets or facts.listed is None:
             facts.listed = sorted(set(event.buckets))
+
+    def _phase_of(self, event: WarmupStep) -> str:
+        """The phase of a step. Of multimodal items each kind has its own, but the first: they
+        may be of one size, and run the same list (vllm-gaudi `warmup_multimodal_graphs`)."""
+        if event.modality is None:
+            return event.phase
+        rank = rank_of(event)
+        if self._modality.setdefault(rank, event.modality) == event.modality:
+            return event.phase
+        phase = f"{event.phase}_{event.modality}"
+        facts, first = self._facts[rank, phase], self._facts[rank, event.phase]
+        facts.listed, facts.generated = first.listed, first.generated
+        return phase
 
     def _of_a_phase(
         self, event: BucketsOmitted | GraphSkipped | CaptureSummary
@@ -242,7 +257,7 @@ class Buckets:
 
     def _stepped(self, event: WarmupStep) -> None:
         rank = rank_of(event)
-        facts = self._facts[rank, event.phase]
+        facts = self._facts[rank, self._phase_of(event)]
         if event.gc_s is not None and event.duration_s is not None:
             gc_s, steps_s = self.gc.get(rank, (0.0, 0.0))
             self.gc[rank] = gc_s + event.gc_s, steps_s + event.duration_s
@@ -384,9 +399,15 @@ class Buckets:
                 generated=least_known(
                     first_known(of_rank.generated, of_rank.total)
                     for of_rank in facts
-                    if name != MULTIMODAL or of_rank.is_listed()
+                    if not _is_multimodal(name) or of_rank.is_listed()
                 ),
                 warmed=least_known(self._warmed_count(item) for item in facts),
+            )
+        kinds = [result.pop(name) for name in names if _is_multimodal(name)]
+        if kinds:
+            result[MULTIMODAL] = OtherPhase(
+                generated=_all_known(each.generated for each in kinds),
+                warmed=_all_known(each.warmed for each in kinds),
             )
         return result
 
@@ -397,7 +418,7 @@ class Buckets:
         for phase in sorted({p for _, p in self._facts} | {p for p, _ in missed}):
             ranks = self._by_rank(phase)
             facts = ranks[0] if ranks else _PhaseFacts()
-            is_listed = phase != MULTIMODAL or facts.is_listed()
+            is_listed = not _is_multimodal(phase) or facts.is_listed()
             listed = set(facts.listed or ()) if is_listed else set()
             warmed = least_known(map(self._warmed_count, ranks))
             ran = listed if warmed == len(listed) else set()
@@ -409,6 +430,16 @@ class Buckets:
                 for bucket in sorted({*facts.fates, *facts.captured, *listed, *shapes})
             ]  # fmt: skip
         return mark_spikes(rows)
+
+
+def _is_multimodal(phase: str) -> bool:
+    return phase.startswith(MULTIMODAL)
+
+
+def _all_known(counts: Iterable[int | None]) -> int | None:
+    """Their sum; None where one of them is unknown."""
+    known = list(counts)
+    return None if None in known else sum_known(known)
 
 
 def _count_step(facts: _PhaseFacts, event: WarmupStep) -> None:

@@ -211,6 +211,9 @@ class Memory:
             length = number(config.get("max_model_len"))
             known["block_size"] = _block_size(known, length)
         blocks, size = known["num_kv_blocks"], known["block_size"]
+        fit = self._blocks_that_fit(size)
+        if blocks and fit and 0 < blocks - fit < _shards(config):
+            blocks = known["num_kv_blocks"] = fit  # the others make all shards equal
         is_derived = known["kv_cache_tokens"] is None and not is_hybrid
         if is_derived and blocks is not None and size is not None:
             known["kv_cache_tokens"] = blocks * size
@@ -236,6 +239,14 @@ class Memory:
         if not padding or not budget or not blocks:
             return False
         return padding > 1.1 * budget / blocks
+
+    def _blocks_that_fit(self, block_size: float | None) -> int | None:
+        """Blocks that the tokens take which the engine states; None where they are of layers
+        of several kinds, or not stated."""
+        tokens = self._first("kv_cache_tokens")
+        if not tokens or not block_size or tokens % block_size:
+            return None
+        return int(tokens // block_size)
 
     def _with_block(
         self,
@@ -270,7 +281,8 @@ class Memory:
                 bounds = (size, size)
         if bounds is None:
             return msgspec.structs.replace(facts, num_padding_blocks=num_padding)
-        low, high = _of_a_shard(bounds, facts.num_kv_blocks, config)
+        fit = self._blocks_that_fit(facts.block_size)
+        low, high = _of_a_shard(bounds, facts.num_kv_blocks, fit, _shards(config))
         return msgspec.structs.replace(
             facts,
             num_padding_blocks=num_padding,
@@ -341,16 +353,25 @@ def _block_range(
 
 
 def _of_a_shard(
-    bounds: tuple[float, float], blocks: int | None, config: Mapping[str, Setting]
+    bounds: tuple[float, float], blocks: int | None, fit: int | None, shards: int
 ) -> tuple[float, float]:
     """The bytes of a block on the device that holds it, where each data parallel shard has
-    its own: their number may be rounded up, so that all have as many (tpu-inference
+    its own. Those that fit into the budget are as many as the tokens that the engine states
+    take, or up to a block for each shard more or less than there are: their number is rounded
+    down, until 2025-11 up, so that all shards have as many (tpu-inference
     `kv_cache_manager.py initialize_kv_cache`)."""
     low, high = bounds
-    shards = number(config.get("total_dp_size")) or 1
     if not blocks or not 1 < shards <= blocks:
         return bounds
-    return low * shards, high * shards * blocks / (blocks - shards + 1)
+    fewest, most = blocks - shards + 1, blocks + shards - 1
+    if fit is not None and fewest <= fit <= most:
+        fewest = most = fit
+    return low * shards * (blocks + 1) / (most + 1), high * shards * blocks / fewest
+
+
+def _shards(config: Mapping[str, Setting]) -> int:
+    """Into how many parts, one for each data parallel rank, one engine divides its blocks."""
+    return int(number(config.get("total_dp_size")) or 1)
 
 
 def roundest(lowest: float, highest: float) -> int:

@@ -159,6 +159,12 @@ def warmup_multimodal(session: Session, call: Call) -> Watch:
     session.state.multimodal = None
 
 
+def _modality(phase: object) -> str | None:
+    """The kind of input in `Graph/Multimodal(image)`; None where it names none."""
+    _, _, kind = str(phase).partition("(")
+    return kind.rstrip(")") or None
+
+
 def multimodal_step(session: Session, call: Call) -> Watch:
     """`log_warmup_multimodal`, called when a shape is done; `img_args` until v0.13."""
     step = session.state.multimodal
@@ -177,6 +183,7 @@ def multimodal_step(session: Session, call: Call) -> Watch:
     session.emit(
         WarmupStep,
         phase="multimodal",
+        modality=_modality(call.arg("phase")),
         bucket=tuple(sizes) or None,
         index=index + 1 if index is not None else None,
         total=whole(call.arg("max_i")),
