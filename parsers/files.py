@@ -21,7 +21,13 @@ from parsers.engine.dispatch import (
 )
 from parsers.engine.lines import LineParser
 from parsers.engine.stamps import Clock
-from parsers.engine.wrapping import margin_of, of_lines, without_margin
+from parsers.engine.wrapping import (
+    is_escaped,
+    margin_of,
+    of_lines,
+    unescaped,
+    without_margin,
+)
 from parsers.formats import collect_env, documents, vllm_json
 from parsers.formats.collect_env import EnvironmentInLog
 from parsers.formats.otlp_spans import looks_like_spans, read_spans
@@ -108,6 +114,9 @@ class LogReader:
         text = first.decode("utf-8", "replace")
         if margin := margin_of(text):
             whole = without_margin(whole, margin)
+        if is_escaped(text):
+            whole = unescaped(whole)
+            text = b"".join(unescaped([first])).decode("utf-8", "replace")
         self._clock.look_at(text)
         if looks_like_events(first):
             yield from self._profile(whole)

@@ -108,11 +108,13 @@ _TORCHSERVE = re.compile(
     r"\[(?:TRACE|DEBUG|INFO|WARN|ERROR) {0,2}\] (?P<source>W-\d{1,5}-[\w.:-]{1,80}?)"
     r"-std(?:out|err) [A-Z_]{1,40} - ?"
 )
-# ai-dynamo's `lib/runtime/src/logging.rs`: the module and function of what a Python logger
-# prints, and lines of other programs.
+# ai-dynamo's `lib/runtime/src/logging.rs`: level, flushed right to five columns, module and
+# function of what a Python logger prints, and lines of other programs.
 _DYNAMO = re.compile(
-    r" ?(?:(?P<level>TRACE|DEBUG|INFO|WARN|ERROR) (?P<module>\w{1,80})\.(?:\w{1,80}|<\w{1,40}>)|"
-    r"(?:TRACE|DEBUG|INFO|WARN|ERROR) dynamo_run::subprocess): "
+    r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}(?:\d{3})?(?:Z|[+-]\d\d:\d\d) "
+    r"(?:(?P<level> INFO| WARN|TRACE|DEBUG|ERROR) "
+    r"(?P<module>\w{1,80})\.(?:\w{1,80}|<\w{1,40}>)|"
+    r"(?: INFO| WARN|TRACE|DEBUG|ERROR) dynamo_run::subprocess): "
 )
 _BOX = re.compile(r"\s{0,3}[│┃║] ?")
 _BOXES = ("│", "┃", "║")
@@ -274,7 +276,7 @@ def _peel_one(rest: str, base: Record) -> str | None:
     stamp = outer_stamp(rest)
     if stamp is not None:
         base.outer, end = stamp
-        return _after_outer(rest[end:], base)
+        return _after_outer(rest, end, base)
     for pattern in (_JOURNAL, _COMPOSE, _POD):
         match = pattern.match(rest)
         if match is not None:
@@ -310,8 +312,16 @@ def _file_of(logger: str) -> str:
     return f"{logger.rpartition('.')[2]}.py:"
 
 
-def _after_outer(rest: str, base: Record) -> str:
-    """What follows a log shipper's timestamp: a CRI stream, a journal unit, or a bar."""
+def _after_outer(line: str, end: int, base: Record) -> str:
+    """What follows the timestamp of a log shipper, which ends at `end`: a CRI stream, a
+    journal unit, a logger, or a bar."""
+    match = _DYNAMO.match(line)
+    if match is not None:
+        if (level := match["level"]) is not None:
+            base.level = level.strip().replace("WARN", "WARNING")
+            base.file = f"{match['module']}.py:"
+        return line[match.end() :]
+    rest = line[end:]
     match = _CRI.match(rest)
     if match is not None:
         base.partial = match["tag"] == "P"
@@ -321,12 +331,6 @@ def _after_outer(rest: str, base: Record) -> str:
         if match is not None:
             _set_source(base, match)
             return rest[match.end() :]
-    match = _DYNAMO.match(rest)
-    if match is not None:
-        level = match["level"]
-        base.level = f"{level}ING" if level == "WARN" else level
-        base.file = f"{match['module']}.py:" if level else None
-        return rest[match.end() :]
     return rest[2:] if rest.startswith("| ") else rest
 
 

@@ -292,6 +292,8 @@ IN_REQUEST = "request"
 """The same, where one request failed."""
 EXECUTING = "executing"
 """The model runs: for requests, or in a start for a profiling run or a warm-up."""
+CAPTURING = "capturing"
+"""A graph is recorded: in a start, for itself or to estimate what graphs take."""
 
 
 class ErrorFollowed(Signal, frozen=True, gc=False):
@@ -304,7 +306,7 @@ class ErrorIgnored(Signal, frozen=True, gc=False):
 
 class FrameSeen(Signal, frozen=True, gc=False):
     """A function in a traceback that shows what the engine did: a stage, AT_WORK,
-    IN_REQUEST or EXECUTING."""
+    IN_REQUEST, EXECUTING or CAPTURING."""
 
     phase: str
 

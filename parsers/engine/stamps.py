@@ -287,18 +287,22 @@ class Clock:
 
     def _outer(self, outer: Outer) -> float:
         """Seconds since the epoch of a log shipper's timestamp."""
-        if outer.has_zone:
-            return outer.seconds
-        if self._shift is not None:
+        if self._shift is not None and not outer.has_zone:
             return outer.seconds + self._shift
-        naive = datetime.fromtimestamp(outer.seconds, timezone.utc)
+        return self._in_zone(outer)
+
+    def _in_zone(self, full: Outer) -> float:
+        """Seconds since the epoch of a full timestamp on the engine's clock."""
+        if full.has_zone:
+            return full.seconds
+        naive = datetime.fromtimestamp(full.seconds, timezone.utc)
         return naive.replace(tzinfo=self._zone).timestamp()
 
     def _read(self, stamp: str) -> float | None:
         match = _SHORT.fullmatch(stamp)
         if match is None:
             full = full_stamp(stamp)
-            return None if full is None else self._outer(full)
+            return None if full is None else self._in_zone(full)
         month, day, hour, minute, second = map(int, match.groups()[:5])
         parts = month, day, hour, minute, second + float(match[6] or 0)
         if self._year is None:

@@ -14,6 +14,7 @@ from parsers.engine.failures import Failures, names_engine
 from parsers.engine.serving import BenchCollector, Usage
 from parsers.engine.signals import (
     AT_WORK,
+    CAPTURING,
     EXECUTING,
     IN_REQUEST,
     ArtifactFrame,
@@ -401,6 +402,8 @@ class RunTracker:
                 # With no stage above it, and all that runs the model in a start is over.
                 if self._is_made and state.frame is None:
                     self.failures.was_at_work, state.frame = True, AT_WORK
+            case FrameSeen() if made.phase == CAPTURING:
+                state.frame = state.frame or "graph_capture"
             case FrameSeen():
                 self.failures.was_at_work |= is_at_work(made)
                 if made.phase == IN_REQUEST:

@@ -1,4 +1,4 @@
-"""Copies of a log: lines that were cut at the width of a terminal, text with a margin.
+"""Copies of a log: lines cut at the width of a terminal, text with a margin or of a page.
 
 A terminal of N columns shows a longer line in several rows, and a copy of the screen has
 the rows: none is longer than N, and one of exactly N goes on in the next. Where a page that
@@ -197,3 +197,25 @@ def without_margin(
     """The blocks without what stands in front of their lines."""
     for block in blocks:
         yield margin.sub(b"", block)
+
+
+_ENTITIES = {
+    b"#x27": b"'", b"#39": b"'", b"#x2F": b"/", b"#x2f": b"/", b"#47": b"/",
+    b"quot": b'"', b"lt": b"<", b"gt": b">", b"amp": b"&",
+}  # fmt: skip
+_ENTITY = re.compile(rb"&(#x27|#39|#x2[Ff]|#47|quot|lt|gt|amp);")
+_ESCAPED = re.compile(
+    r"(?:DEBUG|INFO|WARNING|ERROR) \d\d-\d\d \d\d:\d\d:\d\d [^\n&]{1,400}"
+    r"&(?:#x27|#39|#x2[Ff]|#47|quot|lt|gt);"
+)
+
+
+def is_escaped(text: str) -> bool:
+    """Whether characters of a log are written as HTML has them, as a page is saved."""
+    return "&" in text and _ESCAPED.search(text) is not None
+
+
+def unescaped(blocks: Iterable[bytes]) -> Iterator[bytes]:
+    """The blocks with the characters that HTML writes as entities."""
+    for block in blocks:
+        yield _ENTITY.sub(lambda match: _ENTITIES[match[1]], block)

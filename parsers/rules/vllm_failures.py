@@ -11,6 +11,7 @@ from collections.abc import Callable
 from parsers.base import NO_LEVEL, LineRule, Made, Sample
 from parsers.engine.signals import (
     AT_WORK,
+    CAPTURING,
     EXECUTING,
     IN_REQUEST,
     AssertionSeen,
@@ -399,6 +400,27 @@ FAILURE_RULES: tuple[LineRule, ...] = (
             Sample(
                 'ERROR 07-16 19:47:26 [core.py:866]   File "/x/torch/_inductor/compile_fx.py", '
                 "line 974, in _compile_fx_inner"
+            ),
+        ),
+        startup_only=True,
+    ),
+    LineRule(
+        "failure_frame_capture",
+        ("output = self.runnable(", "/torch/cuda/graphs.py"),
+        # Of `compilation/cuda_graph.py` what runs inside `torch.cuda.graph`; without a
+        # capture it returns what the same call gives.
+        r"\s{0,20}(?:output = self\.runnable\(\*args, \*\*kwargs\)|"
+        r'File "[^"]{1,200}/torch/cuda/graphs\.py", line \d{1,7}, in '
+        r"(?:__enter__|__exit__|capture_begin|capture_end))\s*$",
+        FrameSeen,
+        fixed={"phase": CAPTURING},
+        samples=(
+            Sample(
+                "(EngineCore_DP0 pid=3) ERROR 07-16 19:47:26 [core.py:866]     output = "
+                "self.runnable(*args, **kwargs)"
+            ),
+            Sample(
+                '  File "/x/torch/cuda/graphs.py", line 265, in capture_end',
             ),
         ),
         startup_only=True,

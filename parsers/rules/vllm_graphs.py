@@ -43,6 +43,14 @@ def _item_seconds(match: re.Match[str]) -> tuple[float | None, float]:
     return 1.0 / drawn, DRAWN_ERROR / drawn**2
 
 
+def _profiled(match: re.Match[str]) -> list[Made]:
+    modes = [part.partition("=")[0] for part in match["groups"].split(", ")]
+    return [
+        PhaseMarked(name="graph_memory_profile", edge="start"),
+        GraphMemoryEstimated(modes=modes),
+    ]
+
+
 def _estimated(match: re.Match[str]) -> list[Made]:
     return [
         GraphMemoryEstimated(estimated_bytes=gib(match["estimated"])),
@@ -259,16 +267,20 @@ GRAPH_RULES: tuple[LineRule, ...] = (
             "Registering 4891 cuda graph addresses"
         ),
     ),
-    phase_rule(
+    LineRule(
         "graph_profile_started",
         "Profiling CUDA graph memory",
-        r"Profiling CUDA graph memory: ",
-        "graph_memory_profile",
-        "start",
-        Sample(
-            "(Worker_TP0 pid=2) INFO 07-16 20:03:46 [gpu_model_runner.py:6595] "
-            "Profiling CUDA graph memory: PIECEWISE=51 (largest=512), FULL=35 "
-            "(largest=256)"
+        r"Profiling CUDA graph memory: "
+        r"(?P<groups>\w{1,20}=\d{1,5} \(largest=\d{1,9}\)"
+        r"(?:, \w{1,20}=\d{1,5} \(largest=\d{1,9}\)){0,4})",
+        build=_profiled,
+        samples=(
+            Sample(
+                "(Worker_TP0 pid=2) INFO 07-16 20:03:46 [gpu_model_runner.py:6595] "
+                "Profiling CUDA graph memory: PIECEWISE=51 (largest=512), FULL=35 "
+                "(largest=256)",
+                {"name": "graph_memory_profile", "edge": "start"},
+            ),
         ),
         device="cuda",
     ),

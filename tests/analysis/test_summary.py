@@ -304,6 +304,33 @@ def test_capture_modes_are_summed_for_one_rank():
     assert (graphs["captured"], graphs["duration_s"]) == (86, 4.0)
 
 
+def test_graphs_of_a_kind_without_a_bar_are_not_counted():
+    piecewise, full = (
+        CaptureProgress(mode="mixed prefill-decode, PIECEWISE", captured=19, total=19),
+        CaptureProgress(mode="decode, FULL", captured=11, total=11),
+    )
+    done, listed = (
+        GraphsCaptured(duration_s=4.0),
+        GraphMemoryEstimated(modes=["PIECEWISE", "FULL"]),
+    )
+    both = ConfigRecorded(
+        settings={
+            "compilation_config": "{'cudagraph_mode': <CUDAGraphMode.FULL_AND_PIECEWISE: (2, 1)>}"
+        }
+    )
+    changed = Note(topic="cuda_graphs", text="... setting cudagraph_mode=PIECEWISE")
+
+    def captured(*found):
+        return summary_of([*found, done])["graphs"]["captured"]
+
+    assert captured(both, piecewise, full) == captured(listed, full, piecewise) == 30
+    assert captured(both, piecewise) is None
+    assert captured(both, changed, piecewise) == captured(piecewise) == 19
+    assert captured(listed, full) is None
+    assert captured(full) is None  # the other kind comes first
+    assert captured(GraphMemoryEstimated(modes=["FULL"]), full) == 11
+
+
 def test_parts_of_the_budget_add_up_to_the_device():
     from tests.helpers import ROOT, summarize_file
 

@@ -595,6 +595,26 @@ def test_no_rank_warms_up_before_the_kv_cache_is_divided():
     assert warmup == {"name": "model_warmup", "start_s": 32.0, "duration_s": 14.0}
 
 
+def test_no_rank_profiles_behind_the_division_of_the_memory():
+    """Other ranks than the first print no line there; their next one is the balance at the
+    end of the warm-up (`gpu_worker.py`, `compile_or_warm_up_model`)."""
+    both = [
+        MemoryMeasured(stage="weights", duration_s=9.0, time=10.0, rank=rank)
+        for rank in (0, 1)
+    ]
+    first = (
+        MemoryBudgetSet(kv_cache_bytes=2**30, time=31.0, rank=0),
+        KVCacheAllocated(num_tokens=64, time=32.0),
+    )
+    balance = MemoryBudgetSet(
+        kv_cache_bytes=2**30, suggested_kv_cache_bytes=2**30, time=47.0, rank=1
+    )
+    time = time_of(RunStarted(time=0.0), *both, *first, balance, ServerReady(time=50.0))
+    profile = {"name": "profile_run", "start_s": 10.0, "duration_s": 22.0}
+    assert time["ranks"][1]["phases"][-1] == profile
+    assert "profile_run (other rank)" not in totals(time)
+
+
 def test_the_time_to_an_engine_is_unknown_where_the_first_lines_are_not_there():
     time = time_of(
         EngineInitialized(duration_s=1.5, time=36.0, line=1),

@@ -253,6 +253,22 @@ def test_the_log_of_dynamo_states_level_time_and_module():
 
 
 @pytest.mark.parametrize(
+    "front",
+    [
+        "2026-06-25 10:49:51.500 ",
+        "2026-06-25T10:49:51.500123456Z ",
+        "2026-06-25T10:49:51Z ",
+        "2026-06-25T10:49:51.500Z | ",
+        "2026-06-25T10:49:51.500Z ",
+    ],
+)
+def test_a_logger_behind_a_log_shipper_is_none_of_dynamo(front):
+    for level in ("INFO", "WARN"):
+        (record,) = peel(f"{front}{level} cuda.get_device: found 2 devices")
+        assert (record.file, record.level) == (None, None)
+
+
+@pytest.mark.parametrize(
     "form",
     [
         "%(asctime)s - %(name)s - %(levelname)s - %(message)s",

@@ -1572,3 +1572,36 @@ def test_a_traceback_that_is_over_has_no_part_in_a_later_error():
     other = head.format("DEBUG", 5, "y.py:1") + "nothing\n"
     (failure,) = of(Failure, events(text + other * 20 + error))
     assert failure.module is None
+
+
+OOM = (
+    "torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 96.00 MiB. GPU 0 has "
+    "a total capacity of 23.50 GiB of which 40.00 MiB is free."
+)
+RECORDS = (
+    '  File "/x/site-packages/vllm/compilation/cuda_graph.py", line 320, in __call__',
+    "    output = self.runnable(*args, **kwargs)",
+    '  File "/x/site-packages/torch/nn/functional.py", line 71, in linear',
+)
+RUNS = (RECORDS[0], "    return self.runnable(*args, **kwargs)", RECORDS[2])
+LEAVES = ('  File "/x/site-packages/torch/cuda/graphs.py", line 97, in capture_end',)
+PROFILES = (
+    '  File "/x/site-packages/vllm/v1/worker/gpu_worker.py", line 9, in profile_run',
+)
+
+
+@pytest.mark.parametrize(
+    ("frames", "phase"),
+    [
+        (RECORDS, "graph_capture"),
+        (LEAVES, "graph_capture"),
+        (RUNS, None),
+        (PROFILES + RECORDS, "profile_run"),
+        (PROFILES + RUNS, "profile_run"),
+    ],
+)
+def test_memory_that_ran_out_while_a_graph_was_recorded(frames, phase):
+    lines = ("EngineCore failed to start.", *frames, OOM)
+    text = "".join(CORE.format(5, f"{line}\n") for line in lines)
+    (failure,) = of(Failure, events(text))
+    assert (failure.failure, failure.phase) == ("out_of_memory", phase)

@@ -13,6 +13,7 @@ from warmup_insights.model.events import (
     CaptureProgress,
     GapSeen,
     MemoryMeasured,
+    PhaseMarked,
     RunStarted,
 )
 
@@ -233,3 +234,15 @@ def test_a_fraction_of_a_second_is_kept_without_a_year_too():
         Clock(year=2025).seconds("06-14 15:01:20.25")
         == utc(2025, 6, 14, 15, 1, 20) + 0.25
     )
+
+
+def test_clock_of_a_logger_in_the_engine_is_the_engines_behind_a_shipper():
+    lines = (
+        "2026-06-03 14:00:01.120 | (EngineCore pid=41) INFO 06-03 12:00:01 "
+        "[gpu_worker.py:440] Available KV cache memory: 7.5 GiB\n"
+        "2026-06-03 14:00:04.902 | (EngineCore pid=41) 2026-06-03 12:00:04,901 - INFO - "
+        "autotuner.py:457 - flashinfer.jit: [Autotuner]: Autotuning process starts ...\n"
+    )
+    (begun,) = of(PhaseMarked, events(lines))
+    assert begun.name == "kernel_warmup"
+    assert begun.time == utc(2026, 6, 3, 12, 0, 4) + 0.901

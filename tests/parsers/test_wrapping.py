@@ -7,6 +7,7 @@ import pytest
 from parsers.engine.wrapping import (
     Width,
     cut_at,
+    is_escaped,
     margin_of,
     unwrapped,
     width_of,
@@ -192,3 +193,30 @@ def _figures(text: str) -> dict[str, object]:
 def test_lines_of_one_length_that_differ_in_numbers_alone_are_whole():
     line = "(Worker_TP{0} pid=2{0}) INFO 06-07 13:19:15 [custom_all_reduce.py:216] Registering 24{0} addresses"
     assert cut_at("\n".join(line.format(n) for n in range(8))) is None
+
+
+@pytest.mark.parametrize("quote", ["&#x27;", "&#39;"])
+def test_characters_that_a_page_writes_as_entities_are_read(quote):
+    whole = "\n".join(CUT).replace(
+        "device_config=cuda", "mode=<Mode.FULL: (2, 1)>, a='b&c'"
+    )
+    page = whole
+    for character, entity in (
+        ("&", "&amp;"), ("'", quote), ("/", "&#x2F;"), ("<", "&lt;"), (">", "&gt;"),
+    ):  # fmt: skip
+        page = page.replace(character, entity)
+    runs, report = read(page)
+    assert _figures(page) == _figures(whole)
+    found, expected = (
+        of(ConfigRecorded, events[0]) for events in (runs, read(whole)[0])
+    )
+    assert [event.settings for event in found] == [event.settings for event in expected]
+    assert report.lines == len(CUT)
+
+
+def test_an_entity_in_a_prompt_that_a_log_prints_is_as_it_is():
+    line = (
+        "INFO 06-07 13:20:00 [logger.py:39] Received request cmpl-1: prompt: 'a &amp; b', "
+        "params: SamplingParams(n=1)"
+    )
+    assert not is_escaped("\n".join((*CUT, line)))

@@ -370,6 +370,8 @@ class GraphMemoryEstimated(Event):
     utilization_without: float | None = None
     """The utilisation that would give the same KV cache without the estimate, as the
     engine prints it: four digits, 0 to 1."""
+    modes: list[str] | None = None
+    """Kinds of the graphs that are captured later, such as `PIECEWISE` and `FULL`."""
 
 
 class CaptureSummary(Event):

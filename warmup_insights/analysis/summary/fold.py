@@ -144,7 +144,7 @@ class RunFold:
         identity, progress, kept = self._identity, self._progress.result(), self._kept
         status = identity.status(is_recorded=is_recorded)
         config = identity.config()
-        graphs = stages.graphs(kept, is_over=status == "finished")
+        graphs = stages.graphs(kept, config, is_over=status == "finished")
         ranks = self._num_ranks()
         size = _ranks_of_one(config, ranks)
         misses = self._serving.misses(size)

@@ -386,10 +386,17 @@ class RankTime:
     def spans_after(self, main: RankTime, end: float) -> Iterator[Span]:
         """The spans until `end`, of another rank than the main one: the end of its warm-up
         can be its first line since it loaded the model (vLLM `gpu_worker.py`,
-        `_maybe_activate_jit_monitor`)."""
+        `_maybe_activate_jit_monitor`), and its profiling run is over where the memory is
+        divided, which the engine does when all its ranks have measured theirs: the others
+        print no line there (`gpu_worker.py determine_available_memory`)."""
         cached = main.ended.get("kv_cache", -math.inf)
+        measured = math.inf
+        if self.divided is None and main.divided is not None:
+            measured = main.divided
         for span in self.spans_until(end):
-            if span.strength == BOUNDED and span.name in _BEHIND_CACHE:
+            if span.name == "profile_run" and span.start < measured < span.end:
+                yield Span(span.name, span.start, measured, span.strength)
+            elif span.strength == BOUNDED and span.name in _BEHIND_CACHE:
                 start = max(span.start, cached)
                 yield Span(span.name, start, span.end, span.strength)
             else:

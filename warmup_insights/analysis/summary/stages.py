@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -102,10 +103,42 @@ def defrag(kept: KeptEvents) -> DefragFacts | None:
     )
 
 
-def graphs(kept: KeptEvents, *, is_over: bool) -> GraphFacts | None:
+_BOTH_MODES = re.compile(
+    r"cudagraph_mode['\"]?[:=] ?(?:<CUDAGraphMode\.FULL_AND_PIECEWISE|\[2, ?1\])"
+)
+
+
+def _modes(kept: KeptEvents, config: Mapping[str, object]) -> Sequence[str]:
+    """Kinds of graphs that are captured, each with a bar of its own (vLLM
+    `v1/cudagraph_dispatcher.py get_capture_descs`): as the engine lists them, else by its
+    settings where no line changes them. Where neither is there, `PIECEWISE` comes first."""
+    listed: Sequence[str] | None = kept.last(GraphMemoryEstimated, "modes")
+    if listed is not None:
+        return [mode for mode in listed if mode in ("PIECEWISE", "FULL")]
+    settings = config.get("compilation_config")
+    notes = (note.text for note in kept.all(Note) if note.topic == "cuda_graphs")
+    is_changed = any("cudagraph" in text.lower() for text in notes)
+    if settings is None and "dtype" not in config and not is_changed:
+        return ["PIECEWISE"]  # the engine's configuration is not in the log
+    is_both = _BOTH_MODES.search(str(settings)) is not None and not is_changed
+    return ["PIECEWISE", "FULL"] if is_both else []
+
+
+def _are_whole(bars: Mapping[str, CaptureProgress], modes: Sequence[str]) -> bool:
+    """Whether all bars are full, and there is one of each kind where any names its kind."""
+    is_named = any("FULL" in mode or "PIECEWISE" in mode for mode in bars)
+    wanted = modes if is_named else ()
+    are_there = all(any(kind in mode for mode in bars) for kind in wanted)
+    return are_there and all(bar.captured >= bar.total for bar in bars.values())
+
+
+def graphs(
+    kept: KeptEvents, config: Mapping[str, object], *, is_over: bool
+) -> GraphFacts | None:
     """CUDA graph captures, at start and while serving; None when no event mentions any.
 
-    Once the start-up is over, the last states of a bar that is not full are not in the log.
+    Once the start-up is over, the last states of a bar that is not full are not in the
+    log, and of a kind of graphs without a bar it is unknown how many there are.
     """
     bars: dict[str, CaptureProgress] = {}
     for bar in kept.of(CaptureProgress):
@@ -131,9 +164,7 @@ def graphs(kept: KeptEvents, *, is_over: bool) -> GraphFacts | None:
     captured = len(single) or None
     if done.count is not None:
         captured = done.count
-    elif bars and not (
-        is_over and any(bar.captured < bar.total for bar in bars.values())
-    ):
+    elif bars and (not is_over or _are_whole(bars, _modes(kept, config))):
         captured = sum(bar.captured for bar in bars.values())
     return GraphFacts(
         captured=captured,
