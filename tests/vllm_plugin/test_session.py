@@ -9,17 +9,20 @@ from types import SimpleNamespace
 
 import pytest
 
-from tests.vllm_plugin.listening import of_kind, session_with_list, watch_class
+from tests.vllm_plugin.listening import (
+    ListRecorder,
+    of_kind,
+    session_with_list,
+    watch_class,
+)
 from tests.vllm_plugin.running import environment
 from tests.vllm_plugin.standin_config import config_of
-from warmup_insights.model.events import Note
+from warmup_insights.model.events import Note, kind_of
 from warmup_insights.units import GIB
 from warmup_insights.vllm_plugin import engine_core, facts
 from warmup_insights.vllm_plugin.calls import Call, Outcome
-from warmup_insights.vllm_plugin.settings import (
-    VARIABLES,
-    read_settings,
-)
+from warmup_insights.vllm_plugin.session import Session
+from warmup_insights.vllm_plugin.settings import RUN, VARIABLES, Settings, read_settings
 
 
 def test_a_phase_within_itself_is_one():
@@ -76,6 +79,47 @@ def test_a_refused_setting_is_stated_without_the_heading_of_pydantic(message, sh
     session.note_failure(Outcome(error=ValidationError(message)))
     (failure,) = of_kind(events, "failure")
     assert failure.message == shown
+
+
+def starts_of(monkeypatch, *results):
+    """The events of each start of a program that configures engines: an error, or None
+    for one that is ready then."""
+    monkeypatch.setenv(RUN, "r")
+    monkeypatch.setattr(engine_core, "parent_process", lambda: None)
+    recorders = []
+
+    def make(settings):
+        recorders.append((settings.run_id, ListRecorder()))
+        return recorders[-1][1]
+
+    told = Settings(database="x.db", run_id="r", is_first=True)
+    session = Session(told, make)
+    for error in results:
+        watch = engine_core.configure(session, Call(("self",), (object(),), {}))
+        next(watch)
+        with pytest.raises(StopIteration):
+            watch.send(Outcome(result=config_of(), error=error))
+        if error is None:
+            engine_core.note_ready(session)
+    session.end_run()
+    assert len({run_id for run_id, _ in recorders}) == len(recorders)
+    return [[kind_of(event) for event in each.events] for _, each in recorders]
+
+
+@pytest.mark.parametrize("first", [None, ValueError("too long")])
+@pytest.mark.parametrize("second", [None, ValueError("too long")])
+def test_an_engine_behind_one_that_was_ready_or_failed_is_a_run(
+    monkeypatch, first, second
+):
+    """In a notebook: whether its configuration is accepted or not."""
+    starts = starts_of(monkeypatch, first, second)
+    assert len(starts) == 2
+    for kinds, error in zip(starts, (first, second), strict=True):
+        assert (kinds[0], kinds[-1]) == ("run_started", "run_finished")
+        assert ("failure" in kinds, "server_ready" in kinds) == (
+            error is not None,
+            error is None,
+        )
 
 
 MEMORY = "CUDA out of memory. Tried to allocate 2.00 GiB."

@@ -640,7 +640,8 @@ class ShutdownRequested(Event):
 
     message: str
     in_start: bool = False
-    """Whether the start is there up to this, and was not over."""
+    """Whether the start is there up to this, and was not over, as far as the process that
+    recorded it could tell: a server that is ready by then was stopped."""
 
 
 class ServingFailure(FailureFigures):

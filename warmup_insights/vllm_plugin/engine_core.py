@@ -60,17 +60,16 @@ def configure(session: Session, call: Call) -> Watch:
     A program does so right after it has loaded the plugins, and each API server that it
     starts does so again, beside the engine.
     """
-    is_start = parent_process() is None and not session.is_ready
-    if is_start:
-        session.begin_run()
-        session.emit(PhaseMarked, name="configure", edge="start")
+    if parent_process() is not None:
+        return
+    session.begin_run()
+    session.emit(PhaseMarked, name="configure", edge="start")
     outcome = yield
     model = getattr(call.owner, "model", None)
-    if is_start and outcome.error is not None and isinstance(model, str):
+    if outcome.error is not None and isinstance(model, str):
         session.emit(ConfigRecorded, model=mask_text(model))
-    if is_start:
-        session.note_failure(outcome, phase="configure")
-    if is_start and outcome.error is None:
+    session.note_failure(outcome, phase="configure")
+    if outcome.error is None:
         note_configuration(session, outcome.result)
 
 
@@ -132,7 +131,7 @@ def server_engine(session: Session, call: Call) -> Watch:
     _begin(session, call)
     outcome = yield
     session.note_failure(outcome)
-    session.state.is_server_next = outcome.error is None
+    session.state.is_of_server = outcome.error is None
 
 
 def _begin(session: Session, call: Call) -> None:
@@ -159,7 +158,6 @@ def offline_engine(session: Session, call: Call) -> Watch:
 
     `LLM.__init__` itself is under way when plugins are loaded.
     """
-    session.begin_another_run()
     _begin(session, call)
     outcome = yield
     session.note_failure(outcome)
@@ -176,7 +174,7 @@ def server_started(session: Session, call: Call) -> Watch:
 
 def run_batch(session: Session, call: Call) -> Watch:
     """`run_batch`: the engine takes the requests of a file, and no server comes."""
-    session.state.is_server_next = False
+    session.state.is_of_server = False
     note_ready(session)
     yield
 
@@ -282,9 +280,9 @@ def stop_engine(session: Session, call: Call) -> Watch:
 
     Not of a server beside the program, which is stopped in both cases.
     """
-    is_serving = session.is_ready and session.state.is_server_next
+    is_serving = session.is_ready and session.state.is_of_server
     if is_serving and parent_process() is None:
-        session.state.is_server_next = False
+        session.state.is_of_server = False
         resources = getattr(call.owner, "resources", None)
         is_dead = getattr(resources, "engine_dead", None)
         manager = getattr(resources, "engine_manager", None)
@@ -298,6 +296,31 @@ def stop_engine(session: Session, call: Call) -> Watch:
         else:
             session.emit(ShutdownRequested, message="the server was stopped")
     yield
+
+
+def wait_for_servers(session: Session, call: Call) -> Watch:
+    """`wait_for_completion_or_failure`: several API servers run beside this program, until
+    a process ends or a signal comes, maybe before one of them is ready."""
+    outcome = yield
+    if isinstance(outcome.error, Exception):
+        servers, engines = call.arg("api_server_manager"), call.arg("engine_manager")
+        processes = [
+            *getattr(servers, "processes", ()),
+            *getattr(engines, "processes", ()),
+        ]
+        session.note_failure(outcome, is_killed=was_killed(processes))
+    else:
+        session.emit(
+            ShutdownRequested, message="the servers were stopped", in_start=True
+        )
+
+
+def step(session: Session, call: Call) -> Watch:
+    """`Worker.execute_model` and `sample_tokens`: what the core gets of an error is a text,
+    and that only of one worker."""
+    outcome = yield
+    if outcome.error is not None:
+        session.note_failure(outcome)
 
 
 def _workers_of(core: Any) -> list[BaseProcess]:

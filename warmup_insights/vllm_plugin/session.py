@@ -111,8 +111,19 @@ class Session:
             self._recorder.flush(HAND_OVER_S)
 
     def begin_run(self) -> None:
-        """First event of the run, in the process that made its id."""
-        if self._has_begun or not self._is_first:
+        """First event of a run, in the process that made its id, unless one is going on:
+        an engine after one that was ready or failed is another run."""
+        if not self._is_first:
+            return
+        if self.is_ready or self._has_failed:
+            self.end_run()
+            os.environ[RUN] = run_id = new_run_id()
+            self._created = time.time()
+            self.settings = dataclasses.replace(
+                self.settings, run_id=run_id, started_at=self._created
+            )
+            self._renew(is_first=True)
+        if self._has_begun:
             return
         self._has_begun = True
         engine = facts.engine()
@@ -129,19 +140,6 @@ class Session:
             environment=facts.environment(os.environ),
             settings={"command": facts.command_line(sys.argv), **engine.settings},
         )
-
-    def begin_another_run(self) -> None:
-        """A second engine in one program is a second run."""
-        if not (self._is_first and self.is_ready):
-            return
-        self.end_run()
-        run_id = new_run_id()
-        os.environ[RUN] = run_id
-        self._created = time.time()
-        self.settings = dataclasses.replace(
-            self.settings, run_id=run_id, started_at=self._created
-        )
-        self._renew(is_first=True)
 
     def before_end(self, action: Callable[[], None]) -> None:
         """Do something before the recorder of this process is closed."""
@@ -248,7 +246,7 @@ class Session:
     def note_end_of_program(self, error: BaseException) -> None:
         """Record the error that ends this program, where it was not ready by then: after
         that it may be one of what uses the engine."""
-        phase = SERVER_START if self.state.is_server_next else None
+        phase = SERVER_START if self.state.is_of_server else None
         if not self.is_ready:
             self.note_failure(Outcome(error=error), phase=phase)
 

@@ -184,6 +184,11 @@ UPSTREAM = (
         ("shutdown", "end of serving", engine_core.stop_engine),
     ),
     *_rows(
+        "vllm", "vllm.v1.utils", None,
+        ("wait_for_completion_or_failure", "end of several servers",
+         engine_core.wait_for_servers),
+    ),
+    *_rows(
         "vllm", "vllm.v1.executor.multiproc_executor", "WorkerProc",
         ("wait_for_ready", "workers that end", engine_core.wait_for_workers),
     ),
@@ -236,6 +241,9 @@ UPSTREAM = (
         ("determine_available_memory", "memory budget", cuda.determine_memory),
         ("initialize_from_config", "KV cache", cuda.initialize_cache),
         ("compile_or_warm_up_model", "warm-up", cuda.warm_up),
+        ("execute_model", "errors of workers while serving", engine_core.step),
+        ("sample_tokens", "errors of workers while serving", engine_core.step,
+         "0.13.0", None),
     ),
     *_rows(
         "vllm", "vllm.v1.worker.gpu_model_runner", "GPUModelRunner",
