@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import signal
 import time
+from concurrent.futures import Future
 from pathlib import Path
 
 import pytest
@@ -167,3 +168,16 @@ class _KeepingProgress:
         read, written = self._format.unpack(message)
         self._sent.append(read)
         return read, written
+
+
+def test_the_progress_of_all_processes_is_taken_while_one_log_is_stored(tmp_path):
+    """Else those that read other logs fill the pipe, and wait until this one is stored."""
+    target, reading, read = tmp_path / "0", Future(), []
+    with SAMPLES[0].open("rb") as log, target.open("wb") as out:
+        parts = read_log(log, SAMPLES[0].name, Options(year=2026))
+        assert len([*write_parts(out, parts)]) > 1
+    with ReaderPool(1, Options(), str(tmp_path), read.append) as pool:
+        for count, _ in enumerate(pool.parts(reading, str(target)), 1):
+            pool._theirs.send_bytes(worker.PROGRESS.pack(count, 0))
+    reading.set_result(None)
+    assert read == [*range(1, count + 1)]
