@@ -7,6 +7,7 @@ import subprocess
 import sys
 from types import SimpleNamespace
 
+import msgspec
 import pytest
 
 from tests.vllm_plugin.listening import (
@@ -17,7 +18,8 @@ from tests.vllm_plugin.listening import (
 )
 from tests.vllm_plugin.running import environment
 from tests.vllm_plugin.standin_config import config_of
-from warmup_insights.model.events import Note, kind_of
+from warmup_insights.model.events import EngineInitialized, Note, kind_of
+from warmup_insights.testing import folded
 from warmup_insights.units import GIB
 from warmup_insights.vllm_plugin import engine_core, facts
 from warmup_insights.vllm_plugin.calls import Call, Outcome
@@ -82,8 +84,8 @@ def test_a_refused_setting_is_stated_without_the_heading_of_pydantic(message, sh
 
 
 def starts_of(monkeypatch, *results):
-    """The events of each start of a program that configures engines: an error, or None
-    for one that is ready then."""
+    """The events of each start of a program that configures engines: what is raised, or
+    None for one that is ready then."""
     monkeypatch.setenv(RUN, "r")
     monkeypatch.setattr(engine_core, "parent_process", lambda: None)
     recorders = []
@@ -103,23 +105,53 @@ def starts_of(monkeypatch, *results):
             engine_core.note_ready(session)
     session.end_run()
     assert len({run_id for run_id, _ in recorders}) == len(recorders)
-    return [[kind_of(event) for event in each.events] for _, each in recorders]
+    return [each.events for _, each in recorders]
 
 
-@pytest.mark.parametrize("first", [None, ValueError("too long")])
-@pytest.mark.parametrize("second", [None, ValueError("too long")])
-def test_an_engine_behind_one_that_was_ready_or_failed_is_a_run(
+ENDS = {
+    None: ("server_ready", "finished"),
+    ValueError("too long"): ("failure", "failed"),
+    KeyboardInterrupt(): ("shutdown_requested", "stopped"),
+}
+
+
+@pytest.mark.parametrize("first", ENDS, ids=repr)
+@pytest.mark.parametrize("second", ENDS, ids=repr)
+def test_an_engine_behind_one_that_ended_or_was_ready_is_a_run(
     monkeypatch, first, second
 ):
-    """In a notebook: whether its configuration is accepted or not."""
+    """In a notebook: whether its configuration is accepted, refused or interrupted."""
     starts = starts_of(monkeypatch, first, second)
     assert len(starts) == 2
-    for kinds, error in zip(starts, (first, second), strict=True):
+    for events, error in zip(starts, (first, second), strict=True):
+        kinds = [kind_of(event) for event in events]
         assert (kinds[0], kinds[-1]) == ("run_started", "run_finished")
-        assert ("failure" in kinds, "server_ready" in kinds) == (
-            error is not None,
-            error is None,
-        )
+        kind, status = ENDS[error]
+        assert [k for k, _ in ENDS.values() if k in kinds] == [kind]
+        assert events[-1].status == status
+
+
+def test_a_program_that_ends_before_it_is_ready_did_not_finish():
+    """Whether an engine in another process is up is left to its own events."""
+    session, events = session_with_list()
+    session.begin_run()
+    session.end_run()
+    assert events[-1].status == "unknown"
+    stamped = [msgspec.structs.replace(e, time=float(n)) for n, e in enumerate(events)]
+    up = EngineInitialized(duration_s=1.0, rank=0, time=1.5)
+    for found, status in (stamped, "unknown"), ([*stamped, up], "finished"):
+        assert folded(found, source_kind="recorder").summary.status == status
+
+
+def test_a_server_that_ends_between_its_engine_and_ready_was_stopped():
+    session, events = session_with_list()
+    session.begin_run()
+    session.state.is_of_server = True
+    session.end_run()
+    up = EngineInitialized(duration_s=1.0, rank=0, time=1.5)
+    stamped = [msgspec.structs.replace(e, time=float(n)) for n, e in enumerate(events)]
+    summary = folded([*stamped[:3], up, *stamped[3:]], source_kind="recorder").summary
+    assert summary.status == "stopped"
 
 
 MEMORY = "CUDA out of memory. Tried to allocate 2.00 GiB."

@@ -656,7 +656,7 @@ class RunFinished(Event):
     """The recorded process ended in order; last event of a recorded run."""
 
     status: str
-    """`finished`, `failed`, `skipped` or `stopped`."""
+    """`finished`, `failed`, `skipped` or `stopped`; `unknown` where other events tell."""
 
 
 class PodSeen(Event):

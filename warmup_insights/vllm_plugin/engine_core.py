@@ -310,9 +310,7 @@ def wait_for_servers(session: Session, call: Call) -> Watch:
         ]
         session.note_failure(outcome, is_killed=was_killed(processes))
     else:
-        session.emit(
-            ShutdownRequested, message="the servers were stopped", in_start=True
-        )
+        session.note_stop("the servers were stopped")
 
 
 def step(session: Session, call: Call) -> Watch:
