@@ -16,7 +16,7 @@ import pytest
 
 from tests.vllm_plugin.listening import of_kind, session_with_list, watch_class
 from warmup_insights.model.events import kind_of
-from warmup_insights.vllm_plugin import engine_core
+from warmup_insights.vllm_plugin import engine_core, workers
 
 ENDS = {0: 0, 1: 1, -9: signal.SIGKILL, -15: signal.SIGTERM, -2: signal.SIGINT}
 
@@ -163,7 +163,7 @@ def test_the_error_of_a_worker_is_recorded_where_it_is_raised():
         def execute_model(self, scheduler_output):
             raise AssertionError("assert tensors is not None")
 
-    watch_class(session, Worker, execute_model=engine_core.step)
+    watch_class(session, Worker, execute_model=workers.step)
     with pytest.raises(AssertionError):
         Worker().execute_model(None)
     [found] = of_kind(events, "failure")

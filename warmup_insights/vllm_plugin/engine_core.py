@@ -1,22 +1,18 @@
-"""What every vLLM V1 has: configuration, initialisation, workers, ready.
+"""The program and the engine cores of every vLLM V1: configuration, start, ready, the KV
+cache, and how starting and serving end.
 
 Source: vLLM `engine/arg_utils.py`, `v1/executor/abstract.py`, `v1/engine/core.py`,
 `v1/core/kv_cache_utils.py`, `v1/engine/llm_engine.py`, `v1/engine/async_llm.py`,
 `v1/engine/utils.py`, `v1/engine/core_client.py`, `v1/executor/multiproc_executor.py`,
-`compilation/backends.py`, `compilation/monitor.py`,
-`entrypoints/launchers/run_batch.py`, `ray/ray_env.py`; uvicorn `server.py`. Of the workers
-(a rank, a device that is free at first, blocks): vLLM `v1/worker/gpu_worker.py`,
-vllm-gaudi `v1/worker/hpu_worker.py` and `v1/worker/hpu_model_runner.py`
-(`initialize_kv_cache`).
+`v1/utils.py`, `entrypoints/launchers/run_batch.py`, `ray/ray_env.py`; uvicorn `server.py`.
 """
 
 from __future__ import annotations
 
-import os
 import signal
 import sys
 import time
-from collections.abc import Iterable, Sequence, Set
+from collections.abc import Iterable, Set
 from multiprocessing import parent_process
 from multiprocessing.connection import wait
 from multiprocessing.process import BaseProcess
@@ -25,12 +21,9 @@ from typing import Any
 from packaging.version import Version
 
 from warmup_insights.model.events import (
-    CompileFinished,
     ConfigRecorded,
     EngineInitialized,
     KVCacheAllocated,
-    MemoryMeasured,
-    Note,
     PhaseMarked,
     ServerReady,
     ServingFailure,
@@ -48,8 +41,6 @@ EXIT_CODE_S = 1.0
 processes."""
 _ORDERED = {0, -signal.SIGINT, -signal.SIGTERM}
 """Exit codes of processes that were stopped."""
-_LEAST_EPOCH_S = 1e9
-"""A reading of the clock since 1970 is more, one of `perf_counter` less."""
 _WHOLE_REQUESTS_SINCE = Version("0.20.2")
 """The first vLLM whose tokens of the KV cache are those of requests of full length."""
 
@@ -313,14 +304,6 @@ def wait_for_servers(session: Session, call: Call) -> Watch:
         session.note_stop("the servers were stopped")
 
 
-def step(session: Session, call: Call) -> Watch:
-    """`Worker.execute_model` and `sample_tokens`: what the core gets of an error is a text,
-    and that only of one worker."""
-    outcome = yield
-    if outcome.error is not None:
-        session.note_failure(outcome)
-
-
 def _workers_of(core: Any) -> list[BaseProcess]:
     """The processes of an engine core's workers; none where they are threads of it."""
     return _processes(getattr(getattr(core, "model_executor", None), "workers", None))
@@ -370,7 +353,7 @@ def concurrency(session: Session, call: Call) -> Watch:
             KVCacheAllocated,
             num_tokens=(
                 int(outcome.result * longest)
-                if longest is not None and _counts_whole_requests()
+                if longest is not None and counts_whole_requests()
                 else None
             ),
             max_concurrency=float(outcome.result),
@@ -378,7 +361,7 @@ def concurrency(session: Session, call: Call) -> Watch:
         )
 
 
-def _counts_whole_requests() -> bool:
+def counts_whole_requests() -> bool:
     """Whether the tokens of the KV cache are those of requests of full length.
 
     They are all slots of its blocks in older versions; the last block of a request may
@@ -387,135 +370,3 @@ def _counts_whole_requests() -> bool:
     """
     version = facts.installed_version("vllm")
     return version is not None and version >= _WHOLE_REQUESTS_SINCE
-
-
-def open_cache(session: Session, call: Call) -> Watch:
-    """`CompilerManager.initialize_cache(cache_dir, disable_cache)`: the model is traced
-    (Dynamo), its graphs come next."""
-    monitor = sys.modules.get("vllm.compilation.monitor")
-    began = getattr(monitor, "torch_compile_start_time", None)
-    if isinstance(began, float) and began > 0:
-        is_of_epoch = began > _LEAST_EPOCH_S  # vLLM to 0.16
-        now = time.time() if is_of_epoch else time.perf_counter()
-        _note_compiled(session, "dynamo", now - began, from_cache=False)
-    path = None if call.arg("disable_cache") else call.arg("cache_dir")
-    session.emit(PhaseMarked, name="compile", edge="start", path=path)
-    yield
-
-
-def compile_graph(session: Session, call: Call) -> Watch:
-    """`CompilerManager.compile`: one graph for one range of sizes."""
-    started = time.perf_counter()
-    outcome = yield
-    if outcome.error is None:
-        took, from_cache = (
-            time.perf_counter() - started,
-            session.state.loaded_from_cache,
-        )
-        _note_compiled(session, "graph", took, _detail(call), from_cache=from_cache)
-    session.state.loaded_from_cache = False
-
-
-def load_graph(session: Session, call: Call) -> Watch:
-    """`CompilerManager.load`: gives a graph when the cache has it."""
-    outcome = yield
-    session.state.loaded_from_cache = (
-        outcome.error is None and outcome.result is not None
-    )
-
-
-def load_aot(session: Session, call: Call) -> Watch:
-    """`_try_load_aot_compiled_fn(model, path)`: a function that an earlier start saved."""
-    started = time.perf_counter()
-    path = session.state.aot_path = call.arg("aot_compilation_path")
-    outcome = yield
-    if outcome.error is None and outcome.result is not None:
-        took = time.perf_counter() - started
-        _note_compiled(session, "aot", took, path, from_cache=True)
-    elif isinstance(path, str) and os.path.exists(path):
-        text = f"The compiled function in {path} was not loaded"
-        # The engine keeps the error to its log.
-        values = {"outcome": "refused", "path": path, "reason": "the log states why"}
-        session.emit(Note, topic="compile", text=text, values=values)
-
-
-def compile_aot(session: Session, call: Call) -> Watch:
-    """`aot_compile` of a compiled model: all of it, the graphs included."""
-    started = time.perf_counter()
-    outcome = yield
-    if outcome.error is None:
-        took = time.perf_counter() - started
-        _note_compiled(session, "aot", took, session.state.aot_path, from_cache=False)
-
-
-def _note_compiled(
-    session: Session,
-    what: str,
-    took: float,
-    detail: str | None = None,
-    *,
-    from_cache: bool,
-) -> None:
-    session.emit(
-        CompileFinished,
-        what=what,
-        duration_s=took,
-        from_cache=from_cache,
-        detail=detail,
-    )
-
-
-def _detail(call: Call) -> str | None:
-    sizes = call.arg("compile_range", "runtime_shape")
-    index, total = call.arg("graph_index", default=0), call.arg("num_graphs", default=1)
-    where = f"graph {index + 1} of {total}"
-    start, end = getattr(sizes, "start", None), getattr(sizes, "end", None)
-    if isinstance(start, int) and isinstance(end, int):
-        return f"sizes {start} to {end}, {where}"
-    return f"size {sizes}, {where}" if isinstance(sizes, int) else where
-
-
-def worker_init(session: Session, call: Call) -> Watch:
-    """`__init__` of a worker: which rank this process is."""
-    session.rank = facts.rank_of(call.arg("vllm_config"), whole(call.arg("rank")))
-    yield
-
-
-def note_start(session: Session, free: int | None, total: int | None) -> None:
-    """Record what is free before anything is loaded."""
-    if free is not None and total is not None:
-        session.emit(
-            MemoryMeasured,
-            stage="start",
-            used_bytes=total - free,
-            free_bytes=free,
-            total_bytes=total,
-        )
-
-
-def note_blocks(session: Session, call: Call) -> None:
-    """Record the blocks of a call's `KVCacheConfig`; tokens only for a single group, and
-    where they are not counted by requests (`concurrency`).
-
-    vllm-gaudi allocates one block more, for what padding writes: its number is that
-    behind the last usable one (`initialize_kv_cache`, `_PAD_BLOCK_ID`). A model without a
-    KV cache has no group, and one block that stands for none.
-    Source: vLLM `v1/core/kv_cache_utils.py`, `get_kv_cache_config_from_groups`.
-    """
-    config, runner = call.arg("kv_cache_config"), call.owner
-    groups: Sequence[Any] | None = getattr(config, "kv_cache_groups", None)
-    if groups is not None and not groups:
-        return
-    groups = groups or ()
-    blocks = whole(getattr(config, "num_blocks", None))
-    spec = getattr(groups[0], "kv_cache_spec", None) if len(groups) == 1 else None
-    size = whole(getattr(spec, "block_size", getattr(runner, "block_size", None)))
-    padding = whole(getattr(runner, "_PAD_BLOCK_ID", None))
-    counts_slots = len(groups) <= 1 and not _counts_whole_requests()
-    session.emit(
-        KVCacheAllocated,
-        num_blocks=blocks,
-        num_padding_blocks=1 if blocks and blocks == padding else None,
-        block_size=size,
-        num_tokens=blocks * size if blocks and size and counts_slots else None,
-    )
