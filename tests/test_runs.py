@@ -7,6 +7,7 @@ import time
 import pytest
 
 from warmup_insights.model.events import (
+    RunFinished,
     RunStarted,
     ServerReady,
     WarmupFinished,
@@ -72,12 +73,22 @@ def test_a_recorder_with_a_heartbeat_is_running(store):
     assert current(store, store.run("r1")).summary.status == "running"
 
 
-def test_recorder_that_died_while_serving_leaves_the_start_up_as_it_was(store):
-    add(store, RunStarted(), ServerReady(time=1.0), status="running",
+@pytest.mark.parametrize("status", ["running", "finished"])
+def test_recorder_that_died_while_serving_leaves_the_start_up_as_it_was(store, status):
+    """Its run is finished from the moment when the server is ready."""
+    add(store, RunStarted(), ServerReady(time=1.0), status=status,
         heartbeat_at=time.time() - 3600)  # fmt: skip
     summary = current(store, store.run("r1")).summary
     assert (summary.status, summary.failure) == ("finished", None)
     assert summary.serving.end.kind == "killed"
+
+
+@pytest.mark.parametrize("is_over", [True, False])
+def test_a_server_is_not_killed_that_ended_or_goes_on(store, is_over):
+    ended = [RunFinished(status="finished", time=2.0)] if is_over else []
+    add(store, RunStarted(), ServerReady(time=1.0), *ended, status="finished",
+        heartbeat_at=time.time() - 3600 * is_over)  # fmt: skip
+    assert current(store, store.run("r1")).summary.serving.end is None
 
 
 def test_stale_summaries_are_folded_anew_but_not_those_of_running_recorders(store):

@@ -57,7 +57,8 @@ def refresh_stale(store: EventStore) -> int:
 def current(store: EventStore, run: RunRecord) -> Folded:
     """The summary and the bucket rows of a run, made anew when events came after them.
 
-    A recorded start-up without a sign of its process shows as failed, killed.
+    A recorded start-up without a sign of its process shows as failed, killed; so does
+    serving.
     """
     summary = store.summary(run.run_id)
     if summary is not None and run.run_id not in store.stale_runs():
@@ -65,9 +66,17 @@ def current(store: EventStore, run: RunRecord) -> Folded:
         folded = Folded(summary, store.bucket_summaries(run.run_id))
     else:
         folded = summarize(run, store.events(run.run_id))
-    if run.is_interrupted(time.time()):
+    if run.is_silent(time.time()) and not _has_end(store, run, folded.summary):
         return Folded(_interrupted(folded.summary), folded.rows)
     return folded
+
+
+def _has_end(store: EventStore, run: RunRecord, summary: RunSummary) -> bool:
+    """Whether a recorder left an end; a start that is over has a status of its own before."""
+    if run.status == "running":
+        return False
+    is_serving = summary.serving is not None and summary.serving.end is None
+    return not is_serving or any(store.events(run.run_id, ["run_finished"]))
 
 
 def _interrupted(summary: RunSummary) -> RunSummary:

@@ -5,13 +5,14 @@ from __future__ import annotations
 import os
 import signal
 import time
+from concurrent.futures import Future
 from pathlib import Path
 
 import pytest
 
 from tests.ingest.builders import SAMPLES, Recording, contents, write_logs
 from warmup_insights.ingest import many, parallel, worker
-from warmup_insights.ingest.log import LogEnd, read_log
+from warmup_insights.ingest.log import Events, LogEnd, read_log
 from warmup_insights.ingest.many import ingest_files
 from warmup_insights.ingest.outcome import Options
 from warmup_insights.ingest.parallel import ReaderPool
@@ -167,3 +168,15 @@ class _KeepingProgress:
         read, written = self._format.unpack(message)
         self._sent.append(read)
         return read, written
+
+
+def test_the_progress_of_all_processes_is_taken_while_one_log_is_stored(tmp_path):
+    """Else those that read other logs fill the pipe, and wait until this one is stored."""
+    target, reading, read = tmp_path / "0", Future(), []
+    end = LogEnd("", "", 0, {}, [], {})
+    with target.open("wb") as out:
+        count = len([*write_parts(out, [Events("", []), Events("", []), end])])
+    with ReaderPool(1, Options(), str(tmp_path), read.append) as pool:
+        for _ in pool.parts(reading, str(target)):
+            pool._theirs.send_bytes(worker.PROGRESS.pack(1, 0))
+    assert read == [1] * count

@@ -10,6 +10,7 @@ from __future__ import annotations
 import multiprocessing
 import sys
 import time
+from contextlib import suppress
 from types import SimpleNamespace
 
 import msgspec
@@ -17,7 +18,7 @@ import pytest
 
 from tests.vllm_plugin.listening import of_kind, session_with_list, watch_class
 from tests.vllm_plugin.standin_config import config_of
-from warmup_insights.model.events import EngineInitialized, RunFinished
+from warmup_insights.model.events import EngineInitialized, RunFinished, ServerReady
 from warmup_insights.testing import folded
 from warmup_insights.vllm_plugin import engine_core
 from warmup_insights.vllm_plugin.attach import Instrumentation
@@ -171,6 +172,46 @@ def test_workers_that_do_not_start_are_a_failure_of_their_start():
         Executor(config_of())
     [failure] = of_kind(events, "failure")
     assert (failure.failure, failure.phase) == ("error", "start_workers")
+
+
+@pytest.mark.parametrize("ready_at", [None, 5.0], ids=["starting", "serving"])
+@pytest.mark.parametrize(
+    ("error", "failure"),
+    [
+        (SystemExit(), None),
+        (None, None),
+        (RuntimeError("Process ApiServer_0 died with exit code 1"), "error"),
+    ],
+    ids=["a signal", "all end well", "one fails"],
+)
+def test_servers_beside_the_program_end_serving_or_their_start(
+    error, failure, ready_at
+):
+    session, events = session_with_list()
+
+    def wait_for_completion_or_failure(api_server_manager, engine_manager=None):
+        if error is not None:
+            raise error
+
+    calls = SimpleNamespace(
+        wait_for_completion_or_failure=wait_for_completion_or_failure
+    )
+    watch_class(
+        session, calls, wait_for_completion_or_failure=engine_core.wait_for_servers
+    )
+    session.begin_run()
+    with suppress(SystemExit, RuntimeError):
+        calls.wait_for_completion_or_failure(SimpleNamespace(processes=[]))
+    *before, last = [msgspec.structs.replace(each, time=9.0) for each in events]
+    ready = [] if ready_at is None else [ServerReady(time=ready_at)]
+    found = folded([*before, *ready, last], source_kind="recorder").summary
+    if ready:
+        assert found.status == "finished"
+        assert found.serving.end.kind == (failure or "shutdown")
+        assert found.serving.duration_s == 4.0
+    else:
+        assert found.status == ("failed" if failure else "stopped")
+        assert found.serving is None
 
 
 @pytest.fixture

@@ -100,9 +100,7 @@ def test_a_server_that_fails_by_itself_ends_serving(known, tmp_path):
         start.append(msgspec.structs.replace(known, time=2.0))
     store_run(tmp_path / "runs.db", "r", start)
     ending = launch.Ending(1, was_stopped=False, at=3.0)
-    last = vllm_command.last_events(
-        str(tmp_path / "runs.db"), "r", ending, is_server=True
-    )
+    last = vllm_command.last_events(str(tmp_path / "runs.db"), "r", ending)
     run = RunRecord(run_id="r", source_kind="recorder")
     summary = summarize(run, [*start, *last]).summary
     assert (summary.status, summary.failure) == ("finished", None)
@@ -159,7 +157,7 @@ def test_signals_are_passed_on(number, tmp_path):
         else (exit_code in (1, 130))
     )
     assert "Recorded as run" in stderr
-    assert stored(tmp_path)[0].status == "finished"
+    assert stored(tmp_path)[0].status == "stopped"
 
 
 def test_a_server_that_was_stopped_before_it_was_ready_did_not_finish(tmp_path):
@@ -182,9 +180,7 @@ def test_whether_a_server_got_ready_is_left_to_what_can_be_read(tmp_path, monkey
     """Where the database cannot be written, the events of the start wait elsewhere."""
     (tmp_path / "runs.db").write_text("no database", encoding="utf-8")
     ending = launch.Ending(0, was_stopped=True, at=99.0, stops=(50.0, 90.0))
-    shutdown, end = vllm_command.last_events(
-        str(tmp_path / "runs.db"), "r", ending, is_server=True
-    )
+    shutdown, end = vllm_command.last_events(str(tmp_path / "runs.db"), "r", ending)
     assert (shutdown.time, end.time) == (90.0, 99.0)
     start = [RunStarted(engine="vllm", time=0.0), ServerReady(time=80.0)]
     for found, status in (start[:1], "stopped"), (start, "finished"):
@@ -200,9 +196,7 @@ def test_what_fails_behind_the_signal_is_the_stop(tmp_path, failed_at, status):
     ]
     store_run(tmp_path / "runs.db", "r", start)
     ending = launch.Ending(0, was_stopped=True, at=60.0, stops=(50.0,))
-    last = vllm_command.last_events(
-        str(tmp_path / "runs.db"), "r", ending, is_server=True
-    )
+    last = vllm_command.last_events(str(tmp_path / "runs.db"), "r", ending)
     assert last[-1].status == status
     run = RunRecord(run_id="r", source_kind="recorder")
     summary = summarize(run, [*start, *last]).summary

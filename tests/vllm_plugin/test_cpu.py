@@ -11,7 +11,7 @@ import pytest
 
 from tests.vllm_plugin.listening import fields, of_kind, session_with_list, watch_class
 from warmup_insights.testing import folded
-from warmup_insights.vllm_plugin import cpu, cuda, engine_core
+from warmup_insights.vllm_plugin import workers
 
 GIB = 2**30
 MODE = SimpleNamespace(name="DYNAMO_TRACE_ONCE")
@@ -53,19 +53,19 @@ def make_worker(path, *, is_set=True, mode=MODE, loads=False):
             Runner().warming_up_model()
             return GIB
 
-    watch_class(session, Decorated, aot_compile=engine_core.compile_aot)
-    watch_class(session, module, _try_load_aot_compiled_fn=engine_core.load_aot)
+    watch_class(session, Decorated, aot_compile=workers.compile_aot)
+    watch_class(session, module, _try_load_aot_compiled_fn=workers.load_aot)
     watch_class(
         session,
         Runner,
-        profile_run=cuda.profile_run,
-        warming_up_model=cpu.warm_up,
+        profile_run=workers.profile_run,
+        warming_up_model=workers.cpu_warm_up,
     )
     watch_class(
         session,
         Worker,
-        init_device=cpu.worker_device,
-        determine_available_memory=cpu.determine_memory,
+        init_device=workers.cpu_device,
+        determine_available_memory=workers.cpu_memory,
     )
     return Worker(), events
 

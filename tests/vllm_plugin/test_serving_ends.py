@@ -16,7 +16,7 @@ import pytest
 
 from tests.vllm_plugin.listening import of_kind, session_with_list, watch_class
 from warmup_insights.model.events import kind_of
-from warmup_insights.vllm_plugin import engine_core
+from warmup_insights.vllm_plugin import engine_core, workers
 
 ENDS = {0: 0, 1: 1, -9: signal.SIGKILL, -15: signal.SIGTERM, -2: signal.SIGINT}
 
@@ -53,7 +53,7 @@ def client(codes, *, is_dead):
             self.resources.engine_dead = True
 
     watch_class(session, MPClient, shutdown=engine_core.stop_engine)
-    session.state.is_server_next = True
+    session.state.is_of_server = True
     engine_core.note_ready(session)
     return MPClient(), session, events
 
@@ -86,9 +86,9 @@ def test_an_engine_without_a_server_that_is_ready_is_not_serving(monkeypatch):
     session.is_ready = False
     engine.shutdown()
     session.is_ready = True
-    session.state.is_server_next = False
+    session.state.is_of_server = False
     engine.shutdown()
-    session.state.is_server_next = True
+    session.state.is_of_server = True
     parent = SimpleNamespace(name="MainProcess")
     monkeypatch.setattr(engine_core, "parent_process", lambda: parent)
     engine.shutdown()
@@ -153,3 +153,18 @@ def test_a_worker_that_is_killed_while_it_loads_is_found(code, failure):
         WorkerProc.wait_for_ready([SimpleNamespace(proc=ended(code))])
     [found] = of_kind(events, "failure")
     assert (found.failure, found.phase) == (failure, "start_workers")
+
+
+def test_the_error_of_a_worker_is_recorded_where_it_is_raised():
+    """Its core gets the text of one worker, and makes an error of its own of that."""
+    session, events = session_with_list()
+
+    class Worker:
+        def execute_model(self, scheduler_output):
+            raise AssertionError("assert tensors is not None")
+
+    watch_class(session, Worker, execute_model=workers.step)
+    with pytest.raises(AssertionError):
+        Worker().execute_model(None)
+    [found] = of_kind(events, "failure")
+    assert found.message == "AssertionError: assert tensors is not None"

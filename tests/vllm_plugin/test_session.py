@@ -7,19 +7,24 @@ import subprocess
 import sys
 from types import SimpleNamespace
 
+import msgspec
 import pytest
 
-from tests.vllm_plugin.listening import of_kind, session_with_list, watch_class
+from tests.vllm_plugin.listening import (
+    ListRecorder,
+    of_kind,
+    session_with_list,
+    watch_class,
+)
 from tests.vllm_plugin.running import environment
 from tests.vllm_plugin.standin_config import config_of
-from warmup_insights.model.events import Note
+from warmup_insights.model.events import EngineInitialized, Note, kind_of
+from warmup_insights.testing import folded
 from warmup_insights.units import GIB
 from warmup_insights.vllm_plugin import engine_core, facts
 from warmup_insights.vllm_plugin.calls import Call, Outcome
-from warmup_insights.vllm_plugin.settings import (
-    VARIABLES,
-    read_settings,
-)
+from warmup_insights.vllm_plugin.session import Session
+from warmup_insights.vllm_plugin.settings import RUN, VARIABLES, Settings, read_settings
 
 
 def test_a_phase_within_itself_is_one():
@@ -76,6 +81,77 @@ def test_a_refused_setting_is_stated_without_the_heading_of_pydantic(message, sh
     session.note_failure(Outcome(error=ValidationError(message)))
     (failure,) = of_kind(events, "failure")
     assert failure.message == shown
+
+
+def starts_of(monkeypatch, *results):
+    """The events of each start of a program that configures engines: what is raised, or
+    None for one that is ready then."""
+    monkeypatch.setenv(RUN, "r")
+    monkeypatch.setattr(engine_core, "parent_process", lambda: None)
+    recorders = []
+
+    def make(settings):
+        recorders.append((settings.run_id, ListRecorder()))
+        return recorders[-1][1]
+
+    told = Settings(database="x.db", run_id="r", is_first=True)
+    session = Session(told, make)
+    for error in results:
+        watch = engine_core.configure(session, Call(("self",), (object(),), {}))
+        next(watch)
+        with pytest.raises(StopIteration):
+            watch.send(Outcome(result=config_of(), error=error))
+        if error is None:
+            engine_core.note_ready(session)
+    session.end_run()
+    assert len({run_id for run_id, _ in recorders}) == len(recorders)
+    return [each.events for _, each in recorders]
+
+
+ENDS = {
+    None: ("server_ready", "finished"),
+    ValueError("too long"): ("failure", "failed"),
+    KeyboardInterrupt(): ("shutdown_requested", "stopped"),
+}
+
+
+@pytest.mark.parametrize("first", ENDS, ids=repr)
+@pytest.mark.parametrize("second", ENDS, ids=repr)
+def test_an_engine_behind_one_that_ended_or_was_ready_is_a_run(
+    monkeypatch, first, second
+):
+    """In a notebook: whether its configuration is accepted, refused or interrupted."""
+    starts = starts_of(monkeypatch, first, second)
+    assert len(starts) == 2
+    for events, error in zip(starts, (first, second), strict=True):
+        kinds = [kind_of(event) for event in events]
+        assert (kinds[0], kinds[-1]) == ("run_started", "run_finished")
+        kind, status = ENDS[error]
+        assert [k for k, _ in ENDS.values() if k in kinds] == [kind]
+        assert events[-1].status == status
+
+
+def test_a_program_that_ends_before_it_is_ready_did_not_finish():
+    """Whether an engine in another process is up is left to its own events."""
+    session, events = session_with_list()
+    session.begin_run()
+    session.end_run()
+    assert events[-1].status == "unknown"
+    stamped = [msgspec.structs.replace(e, time=float(n)) for n, e in enumerate(events)]
+    up = EngineInitialized(duration_s=1.0, rank=0, time=1.5)
+    for found, status in (stamped, "unknown"), ([*stamped, up], "finished"):
+        assert folded(found, source_kind="recorder").summary.status == status
+
+
+def test_a_server_that_ends_between_its_engine_and_ready_was_stopped():
+    session, events = session_with_list()
+    session.begin_run()
+    session.state.is_of_server = True
+    session.end_run()
+    up = EngineInitialized(duration_s=1.0, rank=0, time=1.5)
+    stamped = [msgspec.structs.replace(e, time=float(n)) for n, e in enumerate(events)]
+    summary = folded([*stamped[:3], up, *stamped[3:]], source_kind="recorder").summary
+    assert summary.status == "stopped"
 
 
 MEMORY = "CUDA out of memory. Tried to allocate 2.00 GiB."

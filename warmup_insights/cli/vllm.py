@@ -131,7 +131,7 @@ def _run(
 
         ending = launch.run_command(command, environ, begin)
         _wait_for_others(db, run_id)
-        for event in last_events(db, run_id, ending, is_server=arguments[0] == "serve"):
+        for event in last_events(db, run_id, ending):
             recorder.record(event)
         recorder.close()
     click.echo(f"Recorded as run {run_id}: warmup-insights show {run_id}", err=True)
@@ -175,9 +175,7 @@ def _wait_for_others(db: str, run_id: str) -> None:
         time.sleep(0.1)
 
 
-def last_events(
-    db: str, run_id: str, ending: launch.Ending, *, is_server: bool
-) -> list[Event]:
+def last_events(db: str, run_id: str, ending: launch.Ending) -> list[Event]:
     """How the run ended, by its exit and by what is stored of it.
 
     Where that cannot be read, whether it was ready is left to what will be.
@@ -190,16 +188,17 @@ def last_events(
         summary = current(store, run).summary
         is_ready = summary.time.ready_at is not None
         is_skipped = summary.status == "skipped"
-        stopped_at = ending.stops[0] if ending.stops and is_server else math.inf
+        stopped_at = ending.stops[0] if ending.stops else math.inf
         is_known = any(
             (failure.time or 0.0) < stopped_at
             for failure in store.events(run_id, ["failure", "serving_failure"])
         )
     is_failure = ending.is_failure or is_known
-    status = "failed" if is_failure else "skipped" if is_skipped else "finished"
+    ended = "finished" if is_ready else "unknown"
+    status = "failed" if is_failure else "skipped" if is_skipped else ended
     if is_failure and not is_known:
         events.append(_failed(ending, is_ready=bool(is_ready)))
-    if ending.was_stopped and is_server and not is_failure:
+    if ending.was_stopped and not is_failure:
         # A start is given up at the first signal; a server may have lived through one.
         at = ending.stops[0 if is_ready is False else -1]
         text = "a signal that was passed on"

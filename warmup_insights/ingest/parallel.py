@@ -149,6 +149,8 @@ class ReaderPool:
                 part = worker.read_part(file)
                 if part is not None:
                     yield part
+                    # A process whose progress nobody takes waits.
+                    self.report()
                 elif is_over:
                     reading.result()
                 else:

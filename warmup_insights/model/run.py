@@ -75,12 +75,16 @@ class RunRecord:
         return run_name(self.label, self.model, self.source_name, self.run_id)
 
     def is_interrupted(self, now: float) -> bool:
-        """True when a recorder was cut off: `running`, yet without a heartbeat.
+        """True when a recorder was cut off: `running`, yet without a heartbeat."""
+        return self.status == "running" and self.is_silent(now)
+
+    def is_silent(self, now: float) -> bool:
+        """True when a recorder has no heartbeat, at its end or because it was cut off.
 
         A short time is enough when its process is known to be gone; a clock that was
         set back makes a heartbeat lie in the future, which counts as none.
         """
-        if self.status != "running" or self.heartbeat_at is None:
+        if self.heartbeat_at is None:
             return False
         silence = abs(now - self.heartbeat_at)
         if silence > INTERRUPTED_AFTER_S:

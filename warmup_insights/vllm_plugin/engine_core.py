@@ -1,22 +1,18 @@
-"""What every vLLM V1 has: configuration, initialisation, workers, ready.
+"""The program and the engine cores of every vLLM V1: configuration, start, ready, the KV
+cache, and how starting and serving end.
 
 Source: vLLM `engine/arg_utils.py`, `v1/executor/abstract.py`, `v1/engine/core.py`,
 `v1/core/kv_cache_utils.py`, `v1/engine/llm_engine.py`, `v1/engine/async_llm.py`,
 `v1/engine/utils.py`, `v1/engine/core_client.py`, `v1/executor/multiproc_executor.py`,
-`compilation/backends.py`, `compilation/monitor.py`,
-`entrypoints/launchers/run_batch.py`, `ray/ray_env.py`; uvicorn `server.py`. Of the workers
-(a rank, a device that is free at first, blocks): vLLM `v1/worker/gpu_worker.py`,
-vllm-gaudi `v1/worker/hpu_worker.py` and `v1/worker/hpu_model_runner.py`
-(`initialize_kv_cache`).
+`v1/utils.py`, `entrypoints/launchers/run_batch.py`, `ray/ray_env.py`; uvicorn `server.py`.
 """
 
 from __future__ import annotations
 
-import os
 import signal
 import sys
 import time
-from collections.abc import Iterable, Sequence, Set
+from collections.abc import Iterable, Set
 from multiprocessing import parent_process
 from multiprocessing.connection import wait
 from multiprocessing.process import BaseProcess
@@ -25,12 +21,9 @@ from typing import Any
 from packaging.version import Version
 
 from warmup_insights.model.events import (
-    CompileFinished,
     ConfigRecorded,
     EngineInitialized,
     KVCacheAllocated,
-    MemoryMeasured,
-    Note,
     PhaseMarked,
     ServerReady,
     ServingFailure,
@@ -48,8 +41,6 @@ EXIT_CODE_S = 1.0
 processes."""
 _ORDERED = {0, -signal.SIGINT, -signal.SIGTERM}
 """Exit codes of processes that were stopped."""
-_LEAST_EPOCH_S = 1e9
-"""A reading of the clock since 1970 is more, one of `perf_counter` less."""
 _WHOLE_REQUESTS_SINCE = Version("0.20.2")
 """The first vLLM whose tokens of the KV cache are those of requests of full length."""
 
@@ -60,17 +51,16 @@ def configure(session: Session, call: Call) -> Watch:
     A program does so right after it has loaded the plugins, and each API server that it
     starts does so again, beside the engine.
     """
-    is_start = parent_process() is None and not session.is_ready
-    if is_start:
-        session.begin_run()
-        session.emit(PhaseMarked, name="configure", edge="start")
+    if parent_process() is not None:
+        return
+    session.begin_run()
+    session.emit(PhaseMarked, name="configure", edge="start")
     outcome = yield
     model = getattr(call.owner, "model", None)
-    if is_start and outcome.error is not None and isinstance(model, str):
+    if outcome.error is not None and isinstance(model, str):
         session.emit(ConfigRecorded, model=mask_text(model))
-    if is_start:
-        session.note_failure(outcome, phase="configure")
-    if is_start and outcome.error is None:
+    session.note_failure(outcome, phase="configure")
+    if outcome.error is None:
         note_configuration(session, outcome.result)
 
 
@@ -132,7 +122,7 @@ def server_engine(session: Session, call: Call) -> Watch:
     _begin(session, call)
     outcome = yield
     session.note_failure(outcome)
-    session.state.is_server_next = outcome.error is None
+    session.state.is_of_server = outcome.error is None
 
 
 def _begin(session: Session, call: Call) -> None:
@@ -159,7 +149,6 @@ def offline_engine(session: Session, call: Call) -> Watch:
 
     `LLM.__init__` itself is under way when plugins are loaded.
     """
-    session.begin_another_run()
     _begin(session, call)
     outcome = yield
     session.note_failure(outcome)
@@ -176,7 +165,7 @@ def server_started(session: Session, call: Call) -> Watch:
 
 def run_batch(session: Session, call: Call) -> Watch:
     """`run_batch`: the engine takes the requests of a file, and no server comes."""
-    session.state.is_server_next = False
+    session.state.is_of_server = False
     note_ready(session)
     yield
 
@@ -282,9 +271,9 @@ def stop_engine(session: Session, call: Call) -> Watch:
 
     Not of a server beside the program, which is stopped in both cases.
     """
-    is_serving = session.is_ready and session.state.is_server_next
+    is_serving = session.is_ready and session.state.is_of_server
     if is_serving and parent_process() is None:
-        session.state.is_server_next = False
+        session.state.is_of_server = False
         resources = getattr(call.owner, "resources", None)
         is_dead = getattr(resources, "engine_dead", None)
         manager = getattr(resources, "engine_manager", None)
@@ -298,6 +287,21 @@ def stop_engine(session: Session, call: Call) -> Watch:
         else:
             session.emit(ShutdownRequested, message="the server was stopped")
     yield
+
+
+def wait_for_servers(session: Session, call: Call) -> Watch:
+    """`wait_for_completion_or_failure`: several API servers run beside this program, until
+    a process ends or a signal comes, maybe before one of them is ready."""
+    outcome = yield
+    if isinstance(outcome.error, Exception):
+        servers, engines = call.arg("api_server_manager"), call.arg("engine_manager")
+        processes = [
+            *getattr(servers, "processes", ()),
+            *getattr(engines, "processes", ()),
+        ]
+        session.note_failure(outcome, is_killed=was_killed(processes))
+    else:
+        session.note_stop("the servers were stopped")
 
 
 def _workers_of(core: Any) -> list[BaseProcess]:
@@ -349,7 +353,7 @@ def concurrency(session: Session, call: Call) -> Watch:
             KVCacheAllocated,
             num_tokens=(
                 int(outcome.result * longest)
-                if longest is not None and _counts_whole_requests()
+                if longest is not None and counts_whole_requests()
                 else None
             ),
             max_concurrency=float(outcome.result),
@@ -357,7 +361,7 @@ def concurrency(session: Session, call: Call) -> Watch:
         )
 
 
-def _counts_whole_requests() -> bool:
+def counts_whole_requests() -> bool:
     """Whether the tokens of the KV cache are those of requests of full length.
 
     They are all slots of its blocks in older versions; the last block of a request may
@@ -366,135 +370,3 @@ def _counts_whole_requests() -> bool:
     """
     version = facts.installed_version("vllm")
     return version is not None and version >= _WHOLE_REQUESTS_SINCE
-
-
-def open_cache(session: Session, call: Call) -> Watch:
-    """`CompilerManager.initialize_cache(cache_dir, disable_cache)`: the model is traced
-    (Dynamo), its graphs come next."""
-    monitor = sys.modules.get("vllm.compilation.monitor")
-    began = getattr(monitor, "torch_compile_start_time", None)
-    if isinstance(began, float) and began > 0:
-        is_of_epoch = began > _LEAST_EPOCH_S  # vLLM to 0.16
-        now = time.time() if is_of_epoch else time.perf_counter()
-        _note_compiled(session, "dynamo", now - began, from_cache=False)
-    path = None if call.arg("disable_cache") else call.arg("cache_dir")
-    session.emit(PhaseMarked, name="compile", edge="start", path=path)
-    yield
-
-
-def compile_graph(session: Session, call: Call) -> Watch:
-    """`CompilerManager.compile`: one graph for one range of sizes."""
-    started = time.perf_counter()
-    outcome = yield
-    if outcome.error is None:
-        took, from_cache = (
-            time.perf_counter() - started,
-            session.state.loaded_from_cache,
-        )
-        _note_compiled(session, "graph", took, _detail(call), from_cache=from_cache)
-    session.state.loaded_from_cache = False
-
-
-def load_graph(session: Session, call: Call) -> Watch:
-    """`CompilerManager.load`: gives a graph when the cache has it."""
-    outcome = yield
-    session.state.loaded_from_cache = (
-        outcome.error is None and outcome.result is not None
-    )
-
-
-def load_aot(session: Session, call: Call) -> Watch:
-    """`_try_load_aot_compiled_fn(model, path)`: a function that an earlier start saved."""
-    started = time.perf_counter()
-    path = session.state.aot_path = call.arg("aot_compilation_path")
-    outcome = yield
-    if outcome.error is None and outcome.result is not None:
-        took = time.perf_counter() - started
-        _note_compiled(session, "aot", took, path, from_cache=True)
-    elif isinstance(path, str) and os.path.exists(path):
-        text = f"The compiled function in {path} was not loaded"
-        # The engine keeps the error to its log.
-        values = {"outcome": "refused", "path": path, "reason": "the log states why"}
-        session.emit(Note, topic="compile", text=text, values=values)
-
-
-def compile_aot(session: Session, call: Call) -> Watch:
-    """`aot_compile` of a compiled model: all of it, the graphs included."""
-    started = time.perf_counter()
-    outcome = yield
-    if outcome.error is None:
-        took = time.perf_counter() - started
-        _note_compiled(session, "aot", took, session.state.aot_path, from_cache=False)
-
-
-def _note_compiled(
-    session: Session,
-    what: str,
-    took: float,
-    detail: str | None = None,
-    *,
-    from_cache: bool,
-) -> None:
-    session.emit(
-        CompileFinished,
-        what=what,
-        duration_s=took,
-        from_cache=from_cache,
-        detail=detail,
-    )
-
-
-def _detail(call: Call) -> str | None:
-    sizes = call.arg("compile_range", "runtime_shape")
-    index, total = call.arg("graph_index", default=0), call.arg("num_graphs", default=1)
-    where = f"graph {index + 1} of {total}"
-    start, end = getattr(sizes, "start", None), getattr(sizes, "end", None)
-    if isinstance(start, int) and isinstance(end, int):
-        return f"sizes {start} to {end}, {where}"
-    return f"size {sizes}, {where}" if isinstance(sizes, int) else where
-
-
-def worker_init(session: Session, call: Call) -> Watch:
-    """`__init__` of a worker: which rank this process is."""
-    session.rank = facts.rank_of(call.arg("vllm_config"), whole(call.arg("rank")))
-    yield
-
-
-def note_start(session: Session, free: int | None, total: int | None) -> None:
-    """Record what is free before anything is loaded."""
-    if free is not None and total is not None:
-        session.emit(
-            MemoryMeasured,
-            stage="start",
-            used_bytes=total - free,
-            free_bytes=free,
-            total_bytes=total,
-        )
-
-
-def note_blocks(session: Session, call: Call) -> None:
-    """Record the blocks of a call's `KVCacheConfig`; tokens only for a single group, and
-    where they are not counted by requests (`concurrency`).
-
-    vllm-gaudi allocates one block more, for what padding writes: its number is that
-    behind the last usable one (`initialize_kv_cache`, `_PAD_BLOCK_ID`). A model without a
-    KV cache has no group, and one block that stands for none.
-    Source: vLLM `v1/core/kv_cache_utils.py`, `get_kv_cache_config_from_groups`.
-    """
-    config, runner = call.arg("kv_cache_config"), call.owner
-    groups: Sequence[Any] | None = getattr(config, "kv_cache_groups", None)
-    if groups is not None and not groups:
-        return
-    groups = groups or ()
-    blocks = whole(getattr(config, "num_blocks", None))
-    spec = getattr(groups[0], "kv_cache_spec", None) if len(groups) == 1 else None
-    size = whole(getattr(spec, "block_size", getattr(runner, "block_size", None)))
-    padding = whole(getattr(runner, "_PAD_BLOCK_ID", None))
-    counts_slots = len(groups) <= 1 and not _counts_whole_requests()
-    session.emit(
-        KVCacheAllocated,
-        num_blocks=blocks,
-        num_padding_blocks=1 if blocks and blocks == padding else None,
-        block_size=size,
-        num_tokens=blocks * size if blocks and size and counts_slots else None,
-    )

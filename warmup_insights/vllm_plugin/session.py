@@ -26,6 +26,7 @@ from warmup_insights.model.events import (
     PhaseMarked,
     RunFinished,
     RunStarted,
+    ShutdownRequested,
 )
 from warmup_insights.model.failure_text import figures_of, kind_of_message
 from warmup_insights.model.run import RunRecord, new_run_id
@@ -49,7 +50,7 @@ logger = logging.getLogger(__name__)
 MESSAGE_LIMIT = 2000
 HAND_OVER_S = 0.002
 """Usually it takes a tenth of that: a thread wakes and writes into a file."""
-_NEVER_MUTED = (Failure, Note)
+_NEVER_MUTED = (Failure, Note, ShutdownRequested)
 P = ParamSpec("P")
 
 
@@ -74,7 +75,7 @@ class Session:
         self._recorder: Recorder | None = None
         self._phases: dict[str, list[float]] = {}
         self._failed: int | None = None
-        self._has_failed = False
+        self._has_failed = self._was_stopped = False
         self._has_begun = False
         self.is_ready = False
         self.rank: int | None = None
@@ -111,8 +112,19 @@ class Session:
             self._recorder.flush(HAND_OVER_S)
 
     def begin_run(self) -> None:
-        """First event of the run, in the process that made its id."""
-        if self._has_begun or not self._is_first:
+        """First event of a run, in the process that made its id, unless one is going on:
+        an engine after one that was ready, failed or was given up is another run."""
+        if not self._is_first:
+            return
+        if self.is_ready or self._has_failed or self._was_stopped:
+            self.end_run()
+            os.environ[RUN] = run_id = new_run_id()
+            self._created = time.time()
+            self.settings = dataclasses.replace(
+                self.settings, run_id=run_id, started_at=self._created
+            )
+            self._renew(is_first=True)
+        if self._has_begun:
             return
         self._has_begun = True
         engine = facts.engine()
@@ -129,19 +141,6 @@ class Session:
             environment=facts.environment(os.environ),
             settings={"command": facts.command_line(sys.argv), **engine.settings},
         )
-
-    def begin_another_run(self) -> None:
-        """A second engine in one program is a second run."""
-        if not (self._is_first and self.is_ready):
-            return
-        self.end_run()
-        run_id = new_run_id()
-        os.environ[RUN] = run_id
-        self._created = time.time()
-        self.settings = dataclasses.replace(
-            self.settings, run_id=run_id, started_at=self._created
-        )
-        self._renew(is_first=True)
 
     def before_end(self, action: Callable[[], None]) -> None:
         """Do something before the recorder of this process is closed."""
@@ -160,6 +159,8 @@ class Session:
         """Last event of the run, in the process that made its id."""
         self._run_last_actions()
         if self._is_first and self._has_begun:
+            if self.state.is_of_server:
+                self.note_stop("the program ended before its server was ready")
             self.report_lost()
             self.emit(RunFinished, status=self._status())
         if self._recorder is not None:
@@ -168,7 +169,12 @@ class Session:
     def _status(self) -> str:
         if self._has_failed:
             return "failed"
-        return "skipped" if self.state.is_skipped else "finished"
+        if self._was_stopped:
+            return "stopped"
+        if self.state.is_skipped:
+            return "skipped"
+        # An engine in another process may be up, and its server elsewhere.
+        return "finished" if self.is_ready else "unknown"
 
     def begin_phase(self, name: str) -> None:
         """Mark the start of a stretch, unless it is open already: the process may not
@@ -226,6 +232,8 @@ class Session:
 
         `is_killed` when it came of a process that was killed.
         """
+        if isinstance(outcome.error, KeyboardInterrupt | SystemExit):
+            self.note_stop("the program was stopped")
         if not isinstance(outcome.error, Exception):
             return
         error = facts.raised_first(outcome.error)
@@ -245,10 +253,19 @@ class Session:
             **figures,
         )
 
+    def note_stop(self, text: str) -> None:
+        """Record, once, an order that ended the start in the program itself; where that
+        runs below `warmup-insights vllm`, it is recorded there."""
+        if self._is_first and not (
+            self.is_ready or self._has_failed or self._was_stopped
+        ):
+            self._was_stopped = True
+            self.emit(ShutdownRequested, message=text, in_start=True)
+
     def note_end_of_program(self, error: BaseException) -> None:
         """Record the error that ends this program, where it was not ready by then: after
         that it may be one of what uses the engine."""
-        phase = SERVER_START if self.state.is_server_next else None
+        phase = SERVER_START if self.state.is_of_server else None
         if not self.is_ready:
             self.note_failure(Outcome(error=error), phase=phase)
 

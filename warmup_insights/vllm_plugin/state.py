@@ -199,8 +199,8 @@ class State:
     capturing: Capturing | None = None
     is_engine_marked: bool = False
     """The start of the engine was recorded in this process."""
-    is_server_next: bool = False
-    """The engine of a server is there, and the server itself comes next."""
+    is_of_server: bool = False
+    """The engine of this program is up and that of a server, whose end is not recorded."""
     configuration: dict[str, Any] | None = None
     """What was recorded of the engine's configuration last."""
     concurrency: float | None = None

@@ -7,7 +7,7 @@ for each other; a topic without any attached row is reported as not instrumented
 
 from __future__ import annotations
 
-from warmup_insights.vllm_plugin import cpu, cuda, engine_core
+from warmup_insights.vllm_plugin import engine_core, workers
 from warmup_insights.vllm_plugin.hooks import Hook, Probe
 from warmup_insights.vllm_plugin.hpu import buckets as hpu_buckets
 from warmup_insights.vllm_plugin.hpu import memory as hpu_memory
@@ -48,7 +48,7 @@ _BUCKETING = f"{_GAUDI}.extension.bucketing"
 GAUDI = (
     *_rows(
         "vllm-gaudi", f"{_GAUDI}.v1.worker.hpu_worker", "HPUWorker",
-        ("__init__", "rank", engine_core.worker_init),
+        ("__init__", "rank", workers.worker_init),
         ("init_device", "device", hpu_memory.worker_device),
         ("determine_available_memory", "memory budget", hpu_memory.determine_memory),
         ("initialize_from_config", "KV cache memory", hpu_memory.initialize_cache),
@@ -184,6 +184,11 @@ UPSTREAM = (
         ("shutdown", "end of serving", engine_core.stop_engine),
     ),
     *_rows(
+        "vllm", "vllm.v1.utils", None,
+        ("wait_for_completion_or_failure", "end of several servers",
+         engine_core.wait_for_servers),
+    ),
+    *_rows(
         "vllm", "vllm.v1.executor.multiproc_executor", "WorkerProc",
         ("wait_for_ready", "workers that end", engine_core.wait_for_workers),
     ),
@@ -205,63 +210,66 @@ UPSTREAM = (
     ),
     *_rows(
         "vllm", "vllm.compilation.backends", "CompilerManager",
-        ("initialize_cache", "tracing of the model", engine_core.open_cache),
-        ("compile", "compilation", engine_core.compile_graph),
-        ("load", "compile cache", engine_core.load_graph),
+        ("initialize_cache", "tracing of the model", workers.open_cache),
+        ("compile", "compilation", workers.compile_graph),
+        ("load", "compile cache", workers.load_graph),
     ),
     *_rows(
         "vllm", "vllm.compilation.decorators", None,
         ("_try_load_aot_compiled_fn", "cache of compiled functions",
-         engine_core.load_aot, "0.18.0", None),
+         workers.load_aot, "0.18.0", None),
     ),
     *_rows(
         "vllm", "vllm.compilation.wrapper", "TorchCompileWithNoGuardsWrapper",
-        ("aot_compile", "compilation of functions", engine_core.compile_aot,
+        ("aot_compile", "compilation of functions", workers.compile_aot,
          "0.11.2", None),
     ),
     *_rows(
         "vllm", "vllm.v1.worker.cpu_worker", "CPUWorker",
-        ("init_device", "device, CPU", cpu.worker_device),
-        ("determine_available_memory", "memory budget, CPU", cpu.determine_memory),
+        ("init_device", "device, CPU", workers.cpu_device),
+        ("determine_available_memory", "memory budget, CPU", workers.cpu_memory),
     ),
     *_rows(
         "vllm", "vllm.v1.worker.cpu_model_runner", "CPUModelRunner",
-        ("warming_up_model", "warm-up, CPU", cpu.warm_up),
+        ("warming_up_model", "warm-up, CPU", workers.cpu_warm_up),
     ),
     *_rows(
         "vllm", "vllm.v1.worker.gpu_worker", "Worker",
-        ("__init__", "rank", engine_core.worker_init),
-        ("init_device", "device", cuda.worker_device),
-        ("load_model", "loading", cuda.load_model),
-        ("determine_available_memory", "memory budget", cuda.determine_memory),
-        ("initialize_from_config", "KV cache", cuda.initialize_cache),
-        ("compile_or_warm_up_model", "warm-up", cuda.warm_up),
+        ("__init__", "rank", workers.worker_init),
+        ("init_device", "device", workers.worker_device),
+        ("load_model", "loading", workers.load_model),
+        ("determine_available_memory", "memory budget", workers.determine_memory),
+        ("initialize_from_config", "KV cache", workers.initialize_cache),
+        ("compile_or_warm_up_model", "warm-up", workers.warm_up),
+        ("execute_model", "errors of workers while serving", workers.step),
+        ("sample_tokens", "errors of workers while serving", workers.step,
+         "0.13.0", None),
     ),
     *_rows(
         "vllm", "vllm.v1.worker.gpu_model_runner", "GPUModelRunner",
-        ("profile_run", "profiling run", cuda.profile_run),
+        ("profile_run", "profiling run", workers.profile_run),
         ("profile_cudagraph_memory", "estimate of graph memory",
-         cuda.estimate_graphs, "0.18.0", None),
-        ("capture_model", "graph capture", cuda.capture_model),
-        ("_dummy_run", "graphs", cuda.dummy_run),
+         workers.estimate_graphs, "0.18.0", None),
+        ("capture_model", "graph capture", workers.capture_model),
+        ("_dummy_run", "graphs", workers.dummy_run),
     ),
     *_rows(
         "vllm", "vllm.v1.worker.gpu.model_runner", "GPUModelRunner",
-        ("profile_run", "profiling run, runner V2", cuda.profile_run,
+        ("profile_run", "profiling run, runner V2", workers.profile_run,
          "0.12.0", None),
         ("profile_cudagraph_memory", "estimate of graph memory, runner V2",
-         cuda.estimate_graphs, "0.18.0", None),
-        ("capture_model", "graph capture, runner V2", cuda.capture_model,
+         workers.estimate_graphs, "0.18.0", None),
+        ("capture_model", "graph capture, runner V2", workers.capture_model,
          "0.12.0", None),
     ),
     *_rows(
         "vllm", "vllm.v1.worker.gpu.cudagraph_utils", "CudaGraphManager",
-        ("capture", "graphs, runner V2", cuda.capture_all, "0.21.0", None),
+        ("capture", "graphs, runner V2", workers.capture_all, "0.21.0", None),
     ),
     *_rows(
         "vllm", "vllm.v1.worker.gpu.cudagraph_utils", None,
         ("prepare_inputs_to_capture", "graph by graph, runner V2",
-         cuda.prepare_inputs, "0.21.0", None),
+         workers.prepare_inputs, "0.21.0", None),
     ),
 )  # fmt: skip
 """Upstream vLLM V1; the rows that are not of a worker serve vllm-gaudi too."""
@@ -295,7 +303,7 @@ FORK = (
     ),
     *_rows(
         "vllm-fork", "vllm.worker.hpu_worker", "HPUWorker",
-        ("__init__", "rank, V0", engine_core.worker_init),
+        ("__init__", "rank, V0", workers.worker_init),
         ("init_device", "device, V0", hpu_memory.worker_device),
         ("determine_num_available_blocks", "memory budget, V0",
          hpu_memory.determine_memory),
@@ -318,7 +326,7 @@ FORK = (
     ),
     *_rows(
         "vllm-fork", "vllm.v1.worker.hpu_worker", "HPUWorker",
-        ("__init__", "rank", engine_core.worker_init, *_V1),
+        ("__init__", "rank", workers.worker_init, *_V1),
         ("init_device", "device", hpu_memory.worker_device, *_V1),
         ("determine_available_memory", "memory budget", hpu_memory.determine_memory, *_V1),
         ("initialize_cache", "KV cache memory", hpu_memory.initialize_cache, *_V1),

@@ -213,8 +213,8 @@ class Identity:
     def status(self, *, is_recorded: bool) -> str:
         """Of the start-up: `finished`, `running`, `failed`, `stopped`, `skipped` or
         `unknown`."""
-        if self._finished is not None and not self._is_serving:
-            return self._finished
+        if self._finished not in (None, "unknown") and not self._is_serving:
+            return str(self._finished)
         if self._failure is not None:
             return "failed"
         if self.stop is not None:
@@ -252,11 +252,13 @@ class Identity:
     def _stopped(
         self, event: ShutdownRequested | ServingFailure | Failure, kind: str
     ) -> None:
-        """Serving ended; the first end counts, unless it was vague."""
+        """Serving ended; the first end counts, unless it was vague. A log gives failures
+        when it was read to its end."""
         known = self.serving_end
-        if known is not None and (
-            known.kind != "error" or kind in ("error", "shutdown")
-        ):
+        is_named = kind not in ("error", "shutdown")
+        if known is None or (known.kind == "error" and is_named):
+            pass
+        elif event.line is None or known.line is None or event.line > known.line:
             return
         self.ended_at = event.time
         self.serving_end = ServingEnd(

@@ -19,11 +19,11 @@ from warmup_insights.model.events import (
 )
 from warmup_insights.vllm_plugin import device, facts
 from warmup_insights.vllm_plugin.calls import Call, Outcome, Watch, bytes_of, whole
-from warmup_insights.vllm_plugin.engine_core import note_blocks, note_start
 from warmup_insights.vllm_plugin.hpu.bridge import subscribe
 from warmup_insights.vllm_plugin.hpu.warmup import begin_step, end_step
 from warmup_insights.vllm_plugin.session import Session
 from warmup_insights.vllm_plugin.state import Measurement
+from warmup_insights.vllm_plugin.workers import note_blocks, note_start
 
 DEFAULT_RESERVED_FRACTION = 0.1
 """`VLLM_GRAPH_RESERVED_MEM` when it is not set (`determine_available_memory`)."""

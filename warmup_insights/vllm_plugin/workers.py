@@ -1,13 +1,21 @@
-"""The GPU worker of vLLM V1 and the graphs of its two model runners.
+"""The workers of vLLM V1, on a GPU or a CPU: device, weights, KV cache, compilation, warm-up,
+the graphs of the two GPU model runners, and errors while serving.
 
 Source: vLLM `v1/worker/gpu_worker.py`, `v1/worker/gpu_model_runner.py` (`capture_model`,
 `_dummy_run`), `v1/worker/gpu/cudagraph_utils.py` (`CudaGraphManager.capture`,
-`prepare_inputs_to_capture`). Free memory is read between captures, never inside one.
+`prepare_inputs_to_capture`), `v1/worker/cpu_worker.py`, `v1/worker/cpu_model_runner.py`,
+`compilation/backends.py`, `compilation/monitor.py`. Workers of vllm-gaudi share what a rank,
+a device that is free at first and blocks are (`v1/worker/hpu_worker.py`,
+`v1/worker/hpu_model_runner.py`, `initialize_kv_cache`). Free memory is read between captures,
+never inside one.
 """
 
 from __future__ import annotations
 
+import os
+import sys
 import time
+from collections.abc import Sequence
 from typing import Any
 
 from packaging.version import Version
@@ -18,20 +26,31 @@ from warmup_insights.model.events import (
     GraphCaptured,
     GraphMemoryEstimated,
     GraphsCaptured,
+    KVCacheAllocated,
     MemoryBudgetSet,
     MemoryMeasured,
+    Note,
+    PhaseMarked,
     WarmupFinished,
 )
-from warmup_insights.vllm_plugin import device
+from warmup_insights.vllm_plugin import device, facts
 from warmup_insights.vllm_plugin.calls import Call, Watch, bytes_of, whole
-from warmup_insights.vllm_plugin.engine_core import note_blocks, note_start
+from warmup_insights.vllm_plugin.engine_core import counts_whole_requests
 from warmup_insights.vllm_plugin.facts import installed_version
 from warmup_insights.vllm_plugin.session import Session
 from warmup_insights.vllm_plugin.state import Capturing, Expected
 
+_LEAST_EPOCH_S = 1e9
+"""A reading of the clock since 1970 is more, one of `perf_counter` less."""
 _PREPARES_TWICE = Version("0.21.0")
 _ORDER = ("PIECEWISE", "FULL")
 """In which order model runner V2 captures (`CudaGraphManager.capture`)."""
+
+
+def worker_init(session: Session, call: Call) -> Watch:
+    """`__init__` of a worker: which rank this process is."""
+    session.rank = facts.rank_of(call.arg("vllm_config"), whole(call.arg("rank")))
+    yield
 
 
 def worker_device(session: Session, call: Call) -> Watch:
@@ -44,6 +63,18 @@ def worker_device(session: Session, call: Call) -> Watch:
             ConfigRecorded, device_kind=device.kind(), device_name=device.name()
         )
     note_start(session, free, total)
+
+
+def note_start(session: Session, free: int | None, total: int | None) -> None:
+    """Record what is free before anything is loaded."""
+    if free is not None and total is not None:
+        session.emit(
+            MemoryMeasured,
+            stage="start",
+            used_bytes=total - free,
+            free_bytes=free,
+            total_bytes=total,
+        )
 
 
 def load_model(session: Session, call: Call) -> Watch:
@@ -109,6 +140,34 @@ def initialize_cache(session: Session, call: Call) -> Watch:
         )
 
 
+def note_blocks(session: Session, call: Call) -> None:
+    """Record the blocks of a call's `KVCacheConfig`; tokens only for a single group, and
+    where they are not counted by requests (`concurrency`).
+
+    vllm-gaudi allocates one block more, for what padding writes: its number is that
+    behind the last usable one (`initialize_kv_cache`, `_PAD_BLOCK_ID`). A model without a
+    KV cache has no group, and one block that stands for none.
+    Source: vLLM `v1/core/kv_cache_utils.py`, `get_kv_cache_config_from_groups`.
+    """
+    config, runner = call.arg("kv_cache_config"), call.owner
+    groups: Sequence[Any] | None = getattr(config, "kv_cache_groups", None)
+    if groups is not None and not groups:
+        return
+    groups = groups or ()
+    blocks = whole(getattr(config, "num_blocks", None))
+    spec = getattr(groups[0], "kv_cache_spec", None) if len(groups) == 1 else None
+    size = whole(getattr(spec, "block_size", getattr(runner, "block_size", None)))
+    padding = whole(getattr(runner, "_PAD_BLOCK_ID", None))
+    counts_slots = len(groups) <= 1 and not counts_whole_requests()
+    session.emit(
+        KVCacheAllocated,
+        num_blocks=blocks,
+        num_padding_blocks=1 if blocks and blocks == padding else None,
+        block_size=size,
+        num_tokens=blocks * size if blocks and size and counts_slots else None,
+    )
+
+
 def warm_up(session: Session, call: Call) -> Watch:
     """`Worker.compile_or_warm_up_model`; returns compile times since 0.18."""
     session.begin_phase("warmup")
@@ -143,6 +202,135 @@ def _note_compile_time(session: Session, worker: Any, result: Any) -> None:
     encoder = getattr(result, "encoder", None)
     if isinstance(encoder, int | float) and encoder > 0:
         session.emit(CompileFinished, what="encoder", duration_s=float(encoder))
+
+
+def step(session: Session, call: Call) -> Watch:
+    """`Worker.execute_model` and `sample_tokens`: what the core gets of an error is a text,
+    and that only of one worker."""
+    outcome = yield
+    if outcome.error is not None:
+        session.note_failure(outcome)
+
+
+def open_cache(session: Session, call: Call) -> Watch:
+    """`CompilerManager.initialize_cache(cache_dir, disable_cache)`: the model is traced
+    (Dynamo), its graphs come next."""
+    monitor = sys.modules.get("vllm.compilation.monitor")
+    began = getattr(monitor, "torch_compile_start_time", None)
+    if isinstance(began, float) and began > 0:
+        is_of_epoch = began > _LEAST_EPOCH_S  # vLLM to 0.16
+        now = time.time() if is_of_epoch else time.perf_counter()
+        _note_compiled(session, "dynamo", now - began, from_cache=False)
+    path = None if call.arg("disable_cache") else call.arg("cache_dir")
+    session.emit(PhaseMarked, name="compile", edge="start", path=path)
+    yield
+
+
+def compile_graph(session: Session, call: Call) -> Watch:
+    """`CompilerManager.compile`: one graph for one range of sizes."""
+    started = time.perf_counter()
+    outcome = yield
+    if outcome.error is None:
+        took, from_cache = (
+            time.perf_counter() - started,
+            session.state.loaded_from_cache,
+        )
+        _note_compiled(session, "graph", took, _detail(call), from_cache=from_cache)
+    session.state.loaded_from_cache = False
+
+
+def load_graph(session: Session, call: Call) -> Watch:
+    """`CompilerManager.load`: gives a graph when the cache has it."""
+    outcome = yield
+    session.state.loaded_from_cache = (
+        outcome.error is None and outcome.result is not None
+    )
+
+
+def load_aot(session: Session, call: Call) -> Watch:
+    """`_try_load_aot_compiled_fn(model, path)`: a function that an earlier start saved."""
+    started = time.perf_counter()
+    path = session.state.aot_path = call.arg("aot_compilation_path")
+    outcome = yield
+    if outcome.error is None and outcome.result is not None:
+        took = time.perf_counter() - started
+        _note_compiled(session, "aot", took, path, from_cache=True)
+    elif isinstance(path, str) and os.path.exists(path):
+        text = f"The compiled function in {path} was not loaded"
+        # The engine keeps the error to its log.
+        values = {"outcome": "refused", "path": path, "reason": "the log states why"}
+        session.emit(Note, topic="compile", text=text, values=values)
+
+
+def compile_aot(session: Session, call: Call) -> Watch:
+    """`aot_compile` of a compiled model: all of it, the graphs included."""
+    started = time.perf_counter()
+    outcome = yield
+    if outcome.error is None:
+        took = time.perf_counter() - started
+        _note_compiled(session, "aot", took, session.state.aot_path, from_cache=False)
+
+
+def _note_compiled(
+    session: Session,
+    what: str,
+    took: float,
+    detail: str | None = None,
+    *,
+    from_cache: bool,
+) -> None:
+    session.emit(
+        CompileFinished,
+        what=what,
+        duration_s=took,
+        from_cache=from_cache,
+        detail=detail,
+    )
+
+
+def _detail(call: Call) -> str | None:
+    sizes = call.arg("compile_range", "runtime_shape")
+    index, total = call.arg("graph_index", default=0), call.arg("num_graphs", default=1)
+    where = f"graph {index + 1} of {total}"
+    start, end = getattr(sizes, "start", None), getattr(sizes, "end", None)
+    if isinstance(start, int) and isinstance(end, int):
+        return f"sizes {start} to {end}, {where}"
+    return f"size {sizes}, {where}" if isinstance(sizes, int) else where
+
+
+def cpu_device(session: Session, call: Call) -> Watch:
+    """`CPUWorker.init_device`."""
+    yield from session.watch_phase("init_device")
+    session.emit(ConfigRecorded, device_kind="cpu")
+
+
+def cpu_memory(session: Session, call: Call) -> Watch:
+    """`CPUWorker.determine_available_memory`: the size that was set, else what is left of
+    a share of the host's memory."""
+    outcome = yield
+    session.note_failure(outcome, phase="profile_run")
+    if outcome.error is not None or not isinstance(outcome.result, int | float):
+        return
+    worker = call.owner
+    config = getattr(worker, "cache_config", None)
+    is_set = getattr(config, "kv_cache_memory_bytes", None) is not None
+    session.emit(
+        MemoryBudgetSet,
+        usable_bytes=None if is_set else bytes_of(worker, "requested_cpu_memory"),
+        kv_cache_bytes=int(outcome.result),
+    )
+
+
+def cpu_warm_up(session: Session, call: Call) -> Watch:
+    """`CPUModelRunner.warming_up_model`: a profiling run, for the compilation that it
+    starts; without compilation it does nothing."""
+    config = getattr(call.owner, "vllm_config", None)
+    mode = getattr(getattr(config, "compilation_config", None), "mode", None)
+    if getattr(mode, "name", "NONE") == "NONE":
+        return
+    session.state.is_compiling_run = True
+    yield from session.watch_phase("model_warmup")
+    session.state.is_compiling_run = False
 
 
 def estimate_graphs(session: Session, call: Call) -> Watch:

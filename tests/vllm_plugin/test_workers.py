@@ -21,7 +21,7 @@ from tests.vllm_plugin.listening import (
 )
 from tests.vllm_plugin.standin_config import config_of
 from warmup_insights.testing import folded
-from warmup_insights.vllm_plugin import cuda, device, engine_core
+from warmup_insights.vllm_plugin import device, engine_core, workers
 from warmup_insights.vllm_plugin.calls import Call, Outcome
 
 MIB = 2**20
@@ -94,10 +94,10 @@ def watch_runner_v1(session, memory):
     watch_class(
         session,
         runner,
-        capture_model=cuda.capture_model,
-        _dummy_run=cuda.dummy_run,
-        profile_cudagraph_memory=cuda.estimate_graphs,
-        profile_run=cuda.profile_run,
+        capture_model=workers.capture_model,
+        _dummy_run=workers.dummy_run,
+        profile_cudagraph_memory=workers.estimate_graphs,
+        profile_run=workers.profile_run,
     )
     return runner()
 
@@ -202,9 +202,9 @@ def describe(num_tokens, uniform):
 
 def capture_v2(session, memory, **options):
     functions, manager, runner = make_manager_v2(memory, **options)
-    watch_class(session, manager, capture=cuda.capture_all)
-    watch_class(session, runner, capture_model=cuda.capture_model)
-    watch_class(session, functions, prepare_inputs_to_capture=cuda.prepare_inputs)
+    watch_class(session, manager, capture=workers.capture_all)
+    watch_class(session, runner, capture_model=workers.capture_model)
+    watch_class(session, functions, prepare_inputs_to_capture=workers.prepare_inputs)
     runner().capture_model()
 
 
@@ -242,7 +242,7 @@ def test_before_0_21_single_graphs_of_runner_v2_are_not_told(
 ):
     """Graphs of equal size would look like the two calls for one."""
     session, events = listened
-    monkeypatch.setattr(cuda, "installed_version", lambda _: Version("0.19.0"))
+    monkeypatch.setattr(workers, "installed_version", lambda _: Version("0.19.0"))
     capture_v2(session, memory, calls_per_full=1)
     assert of_kind(events, "graph_captured") == []
     (total,) = of_kind(events, "graphs_captured")
@@ -259,7 +259,7 @@ def test_graphs_that_are_captured_unseen_are_not_none(listened, memory):
         def capture_model(self):
             return self.num_bytes
 
-    watch_class(session, Runner, capture_model=cuda.capture_model)
+    watch_class(session, Runner, capture_model=workers.capture_model)
     Runner(5 * MIB).capture_model()
     Runner(0).capture_model()
     counts = [total.count for total in of_kind(events, "graphs_captured")]
@@ -297,7 +297,7 @@ class Worker:
 def test_a_model_without_a_kv_cache_has_no_blocks(listened, memory):
     """One block stands for none (`get_kv_cache_config_from_groups`)."""
     session, events = listened
-    watch_class(session, Worker, initialize_from_config=cuda.initialize_cache)
+    watch_class(session, Worker, initialize_from_config=workers.initialize_cache)
     gpu = Worker(config_of(), 0, 0, "tcp://x")
     gpu.initialize_from_config(SimpleNamespace(num_blocks=1, kv_cache_groups=[]))
     assert of_kind(events, "kv_cache_allocated") == []
@@ -308,12 +308,12 @@ def test_the_worker_from_start_to_warm(listened, memory):
     watch_class(
         session,
         Worker,
-        __init__=engine_core.worker_init,
-        init_device=cuda.worker_device,
-        load_model=cuda.load_model,
-        determine_available_memory=cuda.determine_memory,
-        initialize_from_config=cuda.initialize_cache,
-        compile_or_warm_up_model=cuda.warm_up,
+        __init__=workers.worker_init,
+        init_device=workers.worker_device,
+        load_model=workers.load_model,
+        determine_available_memory=workers.determine_memory,
+        initialize_from_config=workers.initialize_cache,
+        compile_or_warm_up_model=workers.warm_up,
     )
     config = config_of(world_size=4, data_parallel_rank=1)
     gpu = Worker(config, 2, 2, "tcp://x")
@@ -394,7 +394,7 @@ def test_compilation_from_scratch_and_from_the_cache(listened):
             return self.load(graph, inputs, graph_index, compile_range) or "compiled"
 
     watch_class(
-        session, Manager, compile=engine_core.compile_graph, load=engine_core.load_graph
+        session, Manager, compile=workers.compile_graph, load=workers.load_graph
     )
     manager = Manager()
     sizes = SimpleNamespace(start=1, end=8192)
@@ -422,7 +422,7 @@ def test_tracing_and_the_directory_of_the_cache(listened, monkeypatch, clock):
         def initialize_cache(self, cache_dir, disable_cache=False, prefix=""):
             pass
 
-    watch_class(session, Manager, initialize_cache=engine_core.open_cache)
+    watch_class(session, Manager, initialize_cache=workers.open_cache)
     Manager().initialize_cache("/c/torch_compile_cache/0a1b2c3d4e/rank_0_0/backbone")
     summary = folded(events, source_kind="recorder").summary
     assert summary.compile.directory == (
@@ -442,7 +442,7 @@ def test_a_cache_that_is_off_has_no_directory(listened):
         def initialize_cache(self, cache_dir, disable_cache=False, prefix=""):
             pass
 
-    watch_class(session, Manager, initialize_cache=engine_core.open_cache)
+    watch_class(session, Manager, initialize_cache=workers.open_cache)
     Manager().initialize_cache("/c", disable_cache=True)
     assert [(e.name, e.edge, e.path) for e in events] == [("compile", "start", None)]
 
