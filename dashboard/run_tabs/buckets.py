@@ -311,8 +311,8 @@ def _padding(view: View) -> None:
         "decode steps count sequences.",
         columns={
             "count": st.column_config.NumberColumn("steps", format="%d"),
-            "padding_ratio": st.column_config.ProgressColumn(
-                "padding", format="percent", min_value=0.0, max_value=1.0
+            "padding_percent": st.column_config.ProgressColumn(
+                "padding (%)", format="%.1f", min_value=0.0, max_value=100.0
             ),
         },
     )
