@@ -37,6 +37,7 @@ from parsers.source import (
     content_of,
     looks_binary,
     looks_like_cloud_log,
+    looks_like_database,
     looks_like_notebook,
     notebook_text,
 )
@@ -152,9 +153,12 @@ class LogReader:
             yield from self._vllm_json(whole)
         elif (document := _document_of(first)) is not None:
             yield from self._document(whole, *document)
-        elif looks_binary(first):
+        elif looks_like_database(first) or looks_binary(first):
             self.report.add_problem(
-                f"{self._name} is not a text file; give the log that the engine printed"
+                f"{self._name} is a SQLite database; one with runs is named with --db"
+                if looks_like_database(first)
+                else f"{self._name} is not a text file; give the log that the engine "
+                "printed"
             )
             for _ in whole:
                 pass

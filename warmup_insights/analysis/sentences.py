@@ -396,6 +396,13 @@ def serving_end_sentence(summary: RunSummary, end: ServingEnd) -> str:
     return f"{what}{free}{end.message and f': {end.message}'}"
 
 
+def spike_words(summary: RunSummary) -> str:
+    """What a bucket that took a multiple of its neighbours' time most likely did."""
+    # The reference engine compiles nothing, unless the bridge of a Gaudi does.
+    compiles = summary.engine.name != "reference" or summary.device.kind == "hpu"
+    return ": most likely compilations, which those reused" if compiles else ""
+
+
 def contradiction_sentence(broken: Contradiction) -> str:
     """A law that the evidence breaks, and both sides of it."""
     law = f"{broken.law[0].upper()}{broken.law[1:]}"

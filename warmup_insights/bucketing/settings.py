@@ -339,7 +339,8 @@ def _read_inputs(inputs: Mapping[str, Any]) -> dict[str, Any]:
         if limits.get(name) is None:
             ours = "num_kv_blocks" if name == "num_hpu_blocks" else name
             raise SettingError(
-                f"{ours} is missing; give it as an option or in the inputs"
+                f"{ours} is missing; give it with --{ours.replace('_', '-')}, or among the "
+                "inputs of --settings"
             )
     limits["num_kv_blocks"] = limits.pop("num_hpu_blocks")
     return {name: value for name, value in limits.items() if value is not None}

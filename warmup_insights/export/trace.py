@@ -14,7 +14,6 @@ from warmup_insights.analysis.summary import Folded
 from warmup_insights.export.tables import plain
 from warmup_insights.model.events import BucketMiss, Event
 from warmup_insights.model.figures import contradictory
-from warmup_insights.model.phases import phase_words
 from warmup_insights.model.summary import BucketRow, RunSummary, StepCost, TimePhase
 
 STAGES, STEPS, CAPTURES, MARKS = 1, 2, 3, 4
@@ -136,7 +135,7 @@ def _stages(summary: RunSummary) -> Iterator[Slice]:
         *((_process(rank.rank), rank.phases) for rank in summary.time.ranks),
     ):
         for phase in phases:
-            name = phase_words(phase.name)
+            name = phase.name.replace("_", " ")
             yield _slice(
                 name, phase.start_s, phase.duration_s, STAGES, "stage", process=process
             )
