@@ -36,7 +36,8 @@ from warmup_insights.units import format_duration
 
 def totals_picture(summary: RunSummary) -> Picture:
     """Where the time of the start-up went, by phase."""
-    hint = f"{extent_text(summary)}; unlogged time is hatched."
+    extent = extent_text(summary)
+    hint = f"{extent[0].upper()}{extent[1:]}; unlogged time is hatched."
     totals = phase_totals(phases_frame(summary))
     return Picture("Where the time went", hint, totals, phase_bars)
 

@@ -266,9 +266,10 @@ def largest_phase_text(summary: RunSummary) -> str:
 
 def extent_text(summary: RunSummary) -> str:
     """How long the start took, or what the lines without its beginning cover."""
+    if summary.time.wall_s is None:
+        return "as far as the lines of this log go"
     extent = "in the lines of this log" if summary.time.is_excerpt else "in all"
-    is_known = summary.time.wall_s is not None
-    return f"{text_of(summary, 'wall_s')} {extent}" if is_known else extent
+    return f"{text_of(summary, 'wall_s')} {extent}"
 
 
 def largest_phase_words(summary: RunSummary, name: str) -> str:
