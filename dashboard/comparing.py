@@ -17,7 +17,7 @@ from dashboard.charts.base import (
     size_unit,
     time_unit,
 )
-from dashboard.charts.time import phase_label, phase_totals, phases_frame
+from dashboard.charts.time import phase_totals, phases_frame
 from dashboard.palette import PART_MEANINGS
 from dashboard.text import figure_text, visible
 from warmup_insights.analysis.compare import (
@@ -33,6 +33,7 @@ from warmup_insights.export.comparison import (
     setting_texts,
 )
 from warmup_insights.model.figures import contradiction_mark
+from warmup_insights.model.phases import phase_words
 from warmup_insights.model.summary import RunSummary
 from warmup_insights.units import format_bytes, format_duration
 
@@ -255,7 +256,7 @@ def phase_stacks(phases: pd.DataFrame, order: Sequence[str]) -> Figure:
         pattern = {"shape": patterns[str(name)], "size": 6}
         texts = [format_duration(value) for value in rows["duration_s"]]
         marker = filled(rows["meaning"].iloc[0]) | {"pattern": pattern}
-        label, sizes = phase_label(str(name)), rows["duration_s"] / factor
+        label, sizes = phase_words(str(name)), rows["duration_s"] / factor
         _add(figure, label, rows["run"], sizes, texts, marker)
         figure.data[-1].showlegend = name in named
     return figure

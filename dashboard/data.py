@@ -87,8 +87,14 @@ def run_rows(
 
 
 def chosen(filters: Filters) -> Filters:
-    """The filters that a visitor set."""
-    return {name: value for name, value in filters.items() if value}
+    """The filters that a visitor set; the status is the one that the list shows."""
+    found = {name: value for name, value in filters.items() if value}
+    if "status" in found:
+        now = time.time()
+        running = store().runs(status="running")
+        cut_off = [run.run_id for run in running if run.is_interrupted(now)]
+        found["status_now"] = (found.pop("status"), cut_off)
+    return found
 
 
 class _Beginning:

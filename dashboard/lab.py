@@ -117,14 +117,17 @@ def _row(trial: Trial, costs: Mapping[str, float]) -> dict[str, Any]:
     row["decode buckets"] = None if made is None else len(made.decode)
     row["dropped"] = None if made is None else len(made.dropped)
     for name, words in (
-        ("prompt", "prompt padding"), ("decode_sequences", "padded sequences"),
-        ("decode_blocks", "padded blocks"),
+        ("prompt", "prompt padding (%)"),
+        ("decode_sequences", "decode padding, sequences (%)"),
+        ("decode_blocks", "decode padding, blocks (%)"),
     ):  # fmt: skip
         found = None if padding is None else getattr(padding, name)
-        row[words] = None if found is None else found.ratio
+        row[words] = None if found is None else 100 * found.ratio
         if name == "prompt":
-            row["worst padding"] = None if found is None else found.worst_ratio
-            row["not covered"] = None if found is None else found.uncovered
+            row["worst padding (%)"] = (
+                None if found is None else 100 * found.worst_ratio
+            )
+            row["not covered (%)"] = None if found is None else 100 * found.uncovered
     if made is not None and {"prompt", "decode"} <= set(costs):
         row["warm-up, estimated (s)"] = (
             len(made.prompt) * costs["prompt"] + len(made.decode) * costs["decode"]

@@ -27,7 +27,8 @@ LABELS = {
 }
 """Names that fit above a number; the others are the titles of the table."""
 HELP = {
-    "wall_s": "From the first line or event to ready, or to the last one of the start-up",
+    "ready_s": "From the first line or event until the server is ready",
+    "wall_s": "From the first line or event to the last one of the start-up",
     "warmup_s": "As the engine states it",
     "start": "Cold: nothing came from a cache of an earlier start; warm: all that is known "
     "of did; eager: the model is not compiled",
@@ -160,7 +161,10 @@ def figure(
 def headline(summary: RunSummary) -> list[Headline]:
     """What matters first; unknown figures are left out."""
     extent = "its beginning is not in the log" if summary.time.is_excerpt else None
-    figures = [*figure(summary, "wall_s", note=extent), *figure(summary, "warmup_s")]
+    figures = figure(summary, "ready_s") or figure(summary, "wall_s", note=extent)
+    figures += figure(summary, "warmup_s")
+    if not figures:
+        figures += figure(summary, "engine_init_s")
     for phase, part in (summary.buckets or {}).items():
         has_share = part.capture_percent is not None
         name = f"{phase}_capture_percent" if has_share else f"{phase}_warmed"

@@ -246,7 +246,7 @@ def compare_block() -> str:
         assert report.decode_blocks is not None
         lines.append(
             f"| {title} | {len(generated.prompt)} | {len(generated.decode)} | "
-            f"{report.prompt.ratio * 100:.1f}% | {report.decode_blocks.ratio * 100:.1f}% |"
+            f"{report.prompt.ratio * 100:.1f} % | {report.decode_blocks.ratio * 100:.1f} % |"
         )
     limits = ", ".join(f"{name} {value}" for name, value in EXAMPLE.items())
     return "\n".join(lines) + f"\n\nFor {limits}, and lengths assumed uniform.\n"

@@ -34,7 +34,13 @@ from parsers.formats.otlp_spans import looks_like_spans, read_spans
 from parsers.formats.profiler_events import looks_like_events, read_events
 from parsers.formats.vllm_json import looks_like_vllm_json
 from parsers.report import ParseReport
-from parsers.source import CHUNK, TextBlocks, content_of, looks_binary
+from parsers.source import (
+    CHUNK,
+    TextBlocks,
+    content_of,
+    looks_binary,
+    looks_like_database,
+)
 from warmup_insights.model.events import Event
 
 Batch = list[tuple[int, list[Event]]]
@@ -126,9 +132,12 @@ class LogReader:
             yield from self._vllm_json(whole)
         elif (document := documents.document_of(first)) is not None:
             yield from self._document(whole, *document)
-        elif looks_binary(first):
+        elif looks_like_database(first) or looks_binary(first):
             self.report.add_problem(
-                f"{self._name} is not a text file; give the log that the engine printed"
+                f"{self._name} is a SQLite database; one with runs is named with --db"
+                if looks_like_database(first)
+                else f"{self._name} is not a text file; give the log that the engine "
+                "printed"
             )
             for _ in whole:
                 pass

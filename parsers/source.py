@@ -19,7 +19,7 @@ from typing import BinaryIO
 import zstandard
 
 from parsers.report import ParseReport
-from warmup_insights.errors import InputError, cannot_read
+from warmup_insights.errors import InputError, cannot_read, no_file
 
 CHUNK = 1 << 17
 """Larger blocks go back to the system each time, which costs more than reading."""
@@ -42,7 +42,7 @@ def open_path(path: Path) -> BinaryIO:
     try:
         mode = path.stat().st_mode
     except FileNotFoundError:
-        raise InputError(f"There is no file {path}; check the path") from None
+        raise no_file(path) from None
     except OSError as error:
         raise cannot_read(path, error) from None
     if stat.S_ISDIR(mode):
@@ -194,6 +194,11 @@ def _unpacked(head: bytes, file: _Counting) -> io.BufferedIOBase | None:
         )
         return io.BufferedReader(reader, CHUNK)
     return None
+
+
+def looks_like_database(block: bytes) -> bool:
+    """Whether a source begins as a SQLite database does; its pages hold texts of logs."""
+    return block.startswith(b"SQLite format 3")
 
 
 def looks_binary(block: bytes) -> bool:

@@ -168,6 +168,24 @@ def test_messages_have_one_form(trees):
     assert [row for row in found if row[3]] == []
 
 
+BARE = re.compile(r"(?<![+\d.])(?:(?<![+-])\d[\d.]*|(?<!\+)\{\})%(?!\w)|\.\d%$")
+"""A percentage without a space; one with a sign is a limit as a user writes it."""
+
+
+def test_a_percentage_has_a_space(trees):
+    """Lines of engines are theirs, and hover texts of charts have variables."""
+    found = [
+        (path, node.lineno, text)
+        for path, tree in trees.items()
+        if not path.startswith("parsers") and not path.endswith("log_format.py")
+        for node in ast.walk(tree)
+        if isinstance(node, (ast.Constant, ast.JoinedStr))
+        and (text := text_of(node)) is not None
+        and BARE.search(text)
+    ]
+    assert found == []
+
+
 @pytest.mark.parametrize("name", ["README.md", "ARCHITECTURE.md", "CONTRIBUTING.md"])
 def test_pages_that_everybody_reads_have_plain_words(name):
     page = (ROOT / name).read_text(encoding="utf-8").partition("## Words")[0]
@@ -185,3 +203,5 @@ def test_the_checks_find_what_they_are_for():
     assert faults_of_form("{} cannot be read: {}; check the path") == []
     assert faults_of_form("max_num_seqs={} is too small; use 1") == []
     assert len(faults_of_form("cannot read {}.")) == 3
+    assert all(BARE.search(text) for text in ("97% of", "({}%)", "12.5%.", ".0%"))
+    assert not any(BARE.search(text) for text in ("97 % of", "+10%", "-5%", "%{x}"))

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 
 class WarmupInsightsError(Exception):
     """Something the user can act on: what happened, where, and what to try."""
@@ -29,6 +31,18 @@ class SeveralRunsError(StoreError):
 
 class DeviceError(WarmupInsightsError, RuntimeError):
     """A device is missing, too small, or failed."""
+
+
+def no_file(path: object) -> InputError:
+    """The error for a path that leads nowhere, or is the address of something."""
+    # A path object has one slash less.
+    text = re.sub(r"\A([a-z][a-z0-9+.]{1,9}):/(?=[^/])", r"\1://", str(path))
+    if "://" in text:
+        return InputError(
+            f"{text} is an address and no file here; download it, or pipe it: "
+            "`curl ADDRESS | warmup-insights ingest -`"
+        )
+    return InputError(f"There is no file {text}; check the path")
 
 
 def cannot_read(path: object, error: Exception) -> InputError:

@@ -146,7 +146,7 @@ def _side_by_side(
         return
     costs = {} if base is None else lab.seconds_per_bucket(data.buckets(base))
     table = lab.trials_table(trials, costs)
-    percent = st.column_config.NumberColumn(format="percent")
+    tenths = st.column_config.NumberColumn(format="%.1f")
     hint = f"Padding for {'lengths ' * lengths.is_assumed}{lengths.name}."
     if lengths.is_assumed:
         hint += " Give your own as request lengths."
@@ -155,11 +155,8 @@ def _side_by_side(
     widgets.table(
         table, key="strategies", title="Strategies side by side", hint=markdown(hint),
         columns={
-            name: percent
-            for name in table.columns
-            if any(word in name for word in ("padding", "padded", "not covered"))
+            name: tenths for name in table.columns if name.endswith(("(%)", "(s)"))
         } | {
-            "warm-up, estimated (s)": st.column_config.NumberColumn(format="%.1f"),
             "problem": None if not table["problem"].any() else "problem",
         },
     )  # fmt: skip

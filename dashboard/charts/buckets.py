@@ -114,7 +114,7 @@ HISTORY_KINDS = (
 
 def padding_frame(uses: Iterable[UsedShape]) -> pd.DataFrame:
     """Padding of the steps while serving: phase, bucket, count, needed, executed and
-    padding_ratio; in tokens for prompts, in sequences for decode steps."""
+    padding_percent; in tokens for prompts, in sequences for decode steps."""
     found: dict[tuple[str, Bucket], list[int]] = {}
     for use in uses:
         if len(use.bucket) < 2:
@@ -124,11 +124,11 @@ def padding_frame(uses: Iterable[UsedShape]) -> pd.DataFrame:
         entry[1] += use.count * _work(use.phase, use.shape)
         entry[2] += use.count * _work(use.phase, use.bucket)
     rows = [
-        (phase, bucket, count, needed, executed, 1 - needed / executed)
+        (phase, bucket, count, needed, executed, 100 * (1 - needed / executed))
         for (phase, bucket), (count, needed, executed) in found.items()
         if executed
     ]
-    columns = ["phase", "bucket", "count", "needed", "executed", "padding_ratio"]
+    columns = ["phase", "bucket", "count", "needed", "executed", "padding_percent"]
     frame = pd.DataFrame(rows, columns=columns)
     return frame.sort_values("count", ascending=False).reset_index(drop=True)
 

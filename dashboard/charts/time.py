@@ -21,9 +21,10 @@ from dashboard.charts.base import (
 )
 from dashboard.palette import phase_meaning
 from dashboard.text import figure_text, short_name
-from warmup_insights.analysis.sentences import extent_text, phase_words
+from warmup_insights.analysis.sentences import extent_text
 from warmup_insights.export.tables import excerpt
 from warmup_insights.model.figures import contradiction_mark
+from warmup_insights.model.phases import phase_words
 from warmup_insights.model.summary import (
     OF_OTHER_RANK,
     CompileFacts,
@@ -35,7 +36,8 @@ from warmup_insights.units import format_duration
 
 def totals_picture(summary: RunSummary) -> Picture:
     """Where the time of the start-up went, by phase."""
-    hint = f"{extent_text(summary)}; unlogged time is hatched."
+    extent = extent_text(summary)
+    hint = f"{extent[0].upper()}{extent[1:]}; unlogged time is hatched."
     totals = phase_totals(phases_frame(summary))
     return Picture("Where the time went", hint, totals, phase_bars)
 
@@ -70,20 +72,13 @@ def phases_frame(summary: RunSummary) -> pd.DataFrame:
     if end - position > 1e-6:
         rows.append(_unlogged(position, end, times.gaps))
     frame = pd.DataFrame(rows, columns=["name", "start_s", "duration_s", "detail"])
-    words = {name: phase_label(name) for name in frame["name"]}
+    words = {name: phase_words(name) for name in frame["name"]}
     frame["label"] = [
         words[name] + contradiction_mark(summary, f"phase:{name}")
         for name in frame["name"]
     ]
     frame["meaning"] = [phase_meaning(name) for name in frame["name"]]
     return frame
-
-
-def phase_label(name: str) -> str:
-    """A phase in the words of the sentences about a start."""
-    base = name.removesuffix(OF_OTHER_RANK)
-    words = "unlogged time" if base == "unlogged" else phase_words(base)
-    return words + (OF_OTHER_RANK if base != name else "")
 
 
 def _unlogged(
@@ -103,7 +98,7 @@ def _unlogged(
 def rank_phases(summary: RunSummary) -> pd.DataFrame:
     """The phases of each rank: rank, name, label, meaning, start_s, duration_s."""
     rows = [
-        (own.rank, phase.name, phase_label(phase.name), phase_meaning(phase.name),
+        (own.rank, phase.name, phase_words(phase.name), phase_meaning(phase.name),
          phase.start_s, phase.duration_s)
         for own in summary.time.ranks
         for phase in own.phases

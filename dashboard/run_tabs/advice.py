@@ -15,9 +15,9 @@ from dashboard.text import WHOLE, markdown, sentence, short_name, visible
 from dashboard.widgets import View
 from warmup_insights.analysis.advice import Finding
 from warmup_insights.analysis.compare import compare
-from warmup_insights.analysis.sentences import phase_words
 from warmup_insights.export.findings import finding_pairs, findings_markdown
 from warmup_insights.model.figures import BY_NAME
+from warmup_insights.model.phases import phase_words
 from warmup_insights.model.summary import FailureFacts, RunSummary
 from warmup_insights.runs import earlier_run
 from warmup_insights.units import format_bytes

@@ -27,6 +27,7 @@ from dashboard.charts.time import dimension_bars, dimension_costs, step_bars
 from dashboard.palette import STATES
 from dashboard.text import visible
 from dashboard.widgets import View
+from warmup_insights.analysis.sentences import spike_words
 from warmup_insights.model.figures import BY_NAME, text_of
 from warmup_insights.model.summary import RunSummary
 from warmup_insights.units import format_bytes, format_duration
@@ -246,7 +247,7 @@ def _costs(view: View, rows: pd.DataFrame, phase: str) -> None:
         )
         title = f"The {len(costs)} costliest buckets"
         hint = f"{len(known)} of {total} {phase} buckets have a time."
-        hint += _spikes_hint(known)
+        hint += _spikes_hint(view, known)
         view.chart(Picture(title, hint, costs, step_bars), f"costly-{phase}")
     with right:
         dimensions = [d for d in (axes.y, axes.x, axes.panel) if d is not None]
@@ -255,7 +256,13 @@ def _costs(view: View, rows: pd.DataFrame, phase: str) -> None:
             format_func=axes.names.__getitem__, key=view.key(f"cost-by-{phase}"),
         )  # fmt: skip
         costs = dimension_costs(rows, int(chosen))
-        hint = "Leaving one value out saves its bar."
+        counted = int(costs["count"].sum())
+        hint = (
+            "Leaving one value out saves its bar."
+            if counted >= total
+            else f"Of the {counted} of {total} buckets whose time is stated; those without "
+            "a time are not counted."
+        )
         if known["spike_s"].notna().any():
             hint += " A spike counts as its neighbours took."
         draw = partial(dimension_bars, name=axes.names[int(chosen)])
@@ -263,13 +270,13 @@ def _costs(view: View, rows: pd.DataFrame, phase: str) -> None:
         view.chart(picture, f"cost-{phase}-{chosen}")
 
 
-def _spikes_hint(known: pd.DataFrame) -> str:
+def _spikes_hint(view: View, known: pd.DataFrame) -> str:
     count = int(known["spike_s"].notna().sum())
     if not count:
         return ""
     return (
-        f" {count} took a multiple of their neighbours' time (another colour): most "
-        "likely compilations, which those reused."
+        f" {count} took a multiple of their neighbours' time (another colour)"
+        f"{spike_words(view.summary)}."
     )
 
 
@@ -311,8 +318,8 @@ def _padding(view: View) -> None:
         "decode steps count sequences.",
         columns={
             "count": st.column_config.NumberColumn("steps", format="%d"),
-            "padding_ratio": st.column_config.ProgressColumn(
-                "padding", format="percent", min_value=0.0, max_value=1.0
+            "padding_percent": st.column_config.ProgressColumn(
+                "padding (%)", format="%.1f", min_value=0.0, max_value=100.0
             ),
         },
     )

@@ -138,7 +138,8 @@ ESTIMATE = (
 def test_a_smaller_kv_cache_is_explained_by_its_parts():
     text = kv_sentence(summary_of(BEFORE), summary_of(ESTIMATE_IN_AFTER, "bbb"))
     assert text == (
-        "The KV cache has 4 GiB less (50 GiB, 46 GiB; 400,000, 368,000 tokens): graphs "
+        "The KV cache has 4 GiB less (46 GiB instead of 50 GiB; 368,000 instead of "
+        "400,000 tokens): graphs "
         "3 GiB more; activations 1 GiB more; the utilisation now holds the estimate "
         "for graphs as well (vLLM since 0.21); --gpu-memory-utilization 0.9375 makes up "
         "for the graphs; --kv-cache-memory=53687091200 gives the old size, if it fits."
@@ -151,7 +152,7 @@ ESTIMATE_IN_AFTER = AFTER.replace(f"{second}\n", f"{second}\n{ESTIMATE}{NOTICE}"
 
 def test_a_larger_kv_cache_needs_nothing_restored():
     text = kv_sentence(summary_of(ESTIMATE_IN_AFTER), summary_of(BEFORE, "bbb"))
-    assert text.startswith("The KV cache has 4 GiB more (46 GiB, 50 GiB; ")
+    assert text.startswith("The KV cache has 4 GiB more (50 GiB instead of 46 GiB; ")
     assert "graphs 3 GiB less; activations 1 GiB less." in text
 
 
@@ -258,7 +259,8 @@ def test_a_real_pair_is_explained_by_its_parts():
     )
     assert (old.start.kind, new.start.kind) == ("cold", "cold")
     assert compare([old, new]).reasons == (
-        "The KV cache has 7.1 GiB less (25.64 GiB, 18.54 GiB; 400,064, 1,600,255 tokens): "
+        "The KV cache has 7.1 GiB less (18.54 GiB instead of 25.64 GiB; "
+        "1,600,255 instead of 400,064 tokens): "
         "weights 6.97 GiB more; activations 0.12 GiB more; --kv-cache-memory=27530740367 "
         "gives the old size, if it fits.",
     )

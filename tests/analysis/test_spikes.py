@@ -8,12 +8,14 @@ from hypothesis import strategies as st
 
 from tests.helpers import REAL_LOGS, events, folded, read
 from tests.parsers.test_bars import bar_of
+from warmup_insights.analysis.oddities import oddities
 from warmup_insights.analysis.plan.costs import LinearCost, Observation
 from warmup_insights.model.events import (
     BucketsGenerated,
     CaptureSummary,
     GraphCaptured,
     GraphSkipped,
+    RunStarted,
     WarmupStep,
 )
 from warmup_insights.model.summary import BucketRow
@@ -93,6 +95,20 @@ def test_spikes_of_a_bar_are_those_that_were_put_in(times, places):
     part = made.summary.phase("decode")
     assert part.spikes == len(found)
     assert (part.spikes_s or 0.0) == pytest.approx(4.5 * len(found), abs=1.0 * 8)
+
+
+@pytest.mark.parametrize(
+    ("engine", "device", "is_compiled"),
+    [("vllm-gaudi", "hpu", True), ("reference", "hpu", True), ("reference", "cpu", False)],
+)  # fmt: skip
+def test_only_an_engine_that_compiles_has_most_likely_compiled(
+    engine, device, is_compiled
+):
+    times = [9.0 if n == 12 else 1.25 + n / 1000 for n in range(24)]
+    began = RunStarted(engine=engine, device_kind=device)
+    made = folded([began, LIST, *stepped(times)]).summary
+    (text,) = [text for text in oddities(made) if "multiple of the time" in text]
+    assert ("most likely compilations" in text) == is_compiled
 
 
 def test_whole_seconds_of_stamps_make_no_spike():

@@ -13,7 +13,6 @@ from warmup_insights import runs
 from warmup_insights.analysis.sentences import (
     BUCKETS,
     largest_phase,
-    phase_words,
     start_sentences,
 )
 from warmup_insights.analysis.summary import summarize
@@ -27,6 +26,7 @@ from warmup_insights.model.events import (
     WarmupStep,
 )
 from warmup_insights.model.figures import BY_NAME, contradictory
+from warmup_insights.model.phases import phase_words
 from warmup_insights.model.run import RunRecord
 from warmup_insights.model.summary import Serving, ServingEnd
 from warmup_insights.storage import EventStore

@@ -173,3 +173,18 @@ def test_what_is_damaged_is_named_beside_the_answer(tmp_path, command):
     found = invoke(name, cut, *options, "--db", tmp_path / "absent.db")
     assert "Note: " in found.stderr
     assert "is damaged" in found.stderr
+
+
+def test_a_database_is_no_log(stored):
+    """It holds the texts of logs; lines of them gave a start that nobody made."""
+    found = invoke("show", stored)
+    assert isinstance(found.exception, WarmupInsightsError)
+    assert "is a SQLite database" in str(found.exception)
+
+
+@pytest.mark.parametrize("command", ["show", "ingest"])
+def test_an_address_is_named_whole_with_a_way_to_read_it(command, tmp_path):
+    found = invoke(command, "http://a.example/x.log", "--db", tmp_path / "absent.db")
+    assert isinstance(found.exception, WarmupInsightsError)
+    assert str(found.exception).startswith("http://a.example/x.log is an address")
+    assert "| warmup-insights ingest -" in str(found.exception)

@@ -33,7 +33,7 @@ def test_the_figures_of_the_page_are_those_of_the_comparison():
     done = invoke("compare", *map(str, LOGS))
     assert done.exit_code == 0, done.output
     printed = words(done.output)
-    for line in blocks_with("load weights"):
+    for line in blocks_with("loading weights"):
         assert line in printed
     (sentence,) = [
         words(line) for line in PAGE.splitlines() if line.startswith("The KV cache has")

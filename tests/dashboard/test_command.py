@@ -196,8 +196,8 @@ def test_the_lab_counts_what_buckets_generate_counts():
         assert row["prompt buckets"] == len(printed["prompt_buckets"])
         assert row["decode buckets"] == len(printed["decode_buckets"])
         assert row["dropped"] == len(printed["dropped"])
-        assert row["prompt padding"] == pytest.approx(
-            printed["padding"]["prompt"]["ratio"]
+        assert row["prompt padding (%)"] == pytest.approx(
+            100 * printed["padding"]["prompt"]["ratio"]
         )
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 
 import msgspec
+import pytest
 
 from dashboard import logs
 from tests.dashboard.builders import recorded_events
@@ -74,6 +75,26 @@ def test_a_dead_recorder_is_an_error(monkeypatch, tmp_path):
     app = open_page(monkeypatch, tmp_path / "live.db", "live")
     assert "stopped writing" in app.error[0].value
     assert ":red-badge[failed]" in texts(app)
+
+
+@pytest.mark.parametrize("heartbeat_s", [0.0, 90.0])
+def test_the_list_is_filtered_by_the_status_that_it_shows(
+    monkeypatch, tmp_path, heartbeat_s
+):
+    """The stored status of a run whose recorder was cut off is still `running`."""
+    record(tmp_path / "live.db", silent_s=90.0, heartbeat_s=heartbeat_s)
+    app = open_page(monkeypatch, tmp_path / "live.db", "runs")
+    found = {}
+    for status in ("running", "failed"):
+        box = next(box for box in app.selectbox if box.label == "Any status")
+        box.set_value(status).run()
+        tables = app.dataframe
+        found[status] = [row[0] for row in tables[0].value["status"]] if tables else []
+    assert found == (
+        {"running": [], "failed": ["failed"]}
+        if heartbeat_s
+        else {"running": ["running"], "failed": []}
+    )
 
 
 def test_paths_can_only_be_named_where_the_owner_allows_it(monkeypatch, empty_database):

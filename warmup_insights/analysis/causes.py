@@ -44,7 +44,7 @@ def kv_sentence(old: RunSummary, new: RunSummary) -> str | None:
     if all(totals) and abs((totals[0] or 0) - (totals[1] or 0)) > GIB:
         return None
     change = after - before
-    head = f"The KV cache has {_more(change)} ({format_bytes(before)}, {format_bytes(after)}"
+    head = f"The KV cache has {_more(change)} ({format_bytes(after)} instead of {format_bytes(before)}"
     head += f"{_tokens(old, new)})"
     parts = list(_parts(old, new, change))
     why = "; ".join(parts) if parts else "the runs do not state what took it"
@@ -61,7 +61,7 @@ def _tokens(old: RunSummary, new: RunSummary) -> str:
     counts = [BY_NAME["kv_cache_tokens"].trusted(run) for run in (old, new)]
     if counts[0] is None or counts[1] is None:
         return ""
-    return f"; {format_count(counts[0])}, {format_count(counts[1])} tokens"
+    return f"; {format_count(counts[1])} instead of {format_count(counts[0])} tokens"
 
 
 def _parts(old: RunSummary, new: RunSummary, change: float) -> Iterator[str]:

@@ -205,7 +205,7 @@ def check_run(
         InputError: the baseline ran on another device.
     """
     if not limits:
-        raise SettingError("No limit is given; add one such as --max-warmup +10%")
+        raise SettingError("No limit is given; add one such as --max-ready 5min")
     relative = next((limit for limit in limits if limit.is_relative), None)
     if relative is not None and baseline is None:
         raise SettingError(

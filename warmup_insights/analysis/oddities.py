@@ -8,6 +8,7 @@ from warmup_insights.analysis.sentences import (
     SHORTEST_S,
     contradiction_sentence,
     count_text,
+    spike_words,
 )
 from warmup_insights.model.figures import graph_memory_bytes
 from warmup_insights.model.summary import PHASES, RunSummary
@@ -68,8 +69,8 @@ def _captures(summary: RunSummary) -> Iterator[str]:
         if part.spikes and part.spikes_s:
             yield (
                 f"{count_text(part.spikes, f'{phase} bucket')} took a multiple of the time of "
-                f"neighbours, {format_duration(part.spikes_s)} more in all: most likely "
-                "compilations, which those reused."
+                f"neighbours, {format_duration(part.spikes_s)} more in all"
+                f"{spike_words(summary)}."
             )
         budget, used = part.graph_budget_bytes, part.graph_used_bytes
         if budget and used is not None and used > 1.05 * budget:

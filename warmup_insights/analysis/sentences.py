@@ -8,9 +8,9 @@ from collections.abc import Iterator
 
 from warmup_insights.analysis.remaining import Remaining
 from warmup_insights.model.figures import BY_NAME, contradictory, text_of
+from warmup_insights.model.phases import phase_words
 from warmup_insights.model.summary import (
     OF_OTHER_RANK,
-    PHASES,
     Contradiction,
     FailureFacts,
     Progress,
@@ -266,9 +266,10 @@ def largest_phase_text(summary: RunSummary) -> str:
 
 def extent_text(summary: RunSummary) -> str:
     """How long the start took, or what the lines without its beginning cover."""
+    if summary.time.wall_s is None:
+        return "as far as the lines of this log go"
     extent = "in the lines of this log" if summary.time.is_excerpt else "in all"
-    is_known = summary.time.wall_s is not None
-    return f"{text_of(summary, 'wall_s')} {extent}" if is_known else extent
+    return f"{text_of(summary, 'wall_s')} {extent}"
 
 
 def largest_phase_words(summary: RunSummary, name: str) -> str:
@@ -396,6 +397,13 @@ def serving_end_sentence(summary: RunSummary, end: ServingEnd) -> str:
     return f"{what}{free}{end.message and f': {end.message}'}"
 
 
+def spike_words(summary: RunSummary) -> str:
+    """What a bucket that took a multiple of its neighbours' time most likely did."""
+    # The reference engine compiles nothing, unless the bridge of a Gaudi does.
+    compiles = summary.engine.name != "reference" or summary.device.kind == "hpu"
+    return ": most likely compilations, which those reused" if compiles else ""
+
+
 def contradiction_sentence(broken: Contradiction) -> str:
     """A law that the evidence breaks, and both sides of it."""
     law = f"{broken.law[0].upper()}{broken.law[1:]}"
@@ -404,50 +412,10 @@ def contradiction_sentence(broken: Contradiction) -> str:
 
 BUCKETS = "buckets"
 """The stretches in which buckets run or get graphs, as one."""
-_WORDS = {
-    "import": "importing modules", "configure": "configuring the engine",
-    "start_workers": "starting workers", "start_engine": "starting the engine",
-    "init_worker": "initialising workers", "init_device": "initialising the device",
-    "init_model": "initialising the model", "load_model": "loading the model",
-    "distributed_init": "connecting the ranks", "load_weights": "loading weights",
-    "download": "downloading weights", "profile_run": "the profiling run",
-    "graph_memory_profile": "estimating graph memory",
-    "kv_cache": "allocating the KV cache", "compile": "compilation",
-    "kv_connector": "making the KV connector",
-    "kernel_build": "building kernels",
-    "encoder_graph_capture": "capturing graphs of the encoder",
-    "kernel_warmup": "warming kernels", "model_warmup": "warming the model",
-    "graph_capture": "capturing graphs", "bucket_generation": "generating buckets",
-    "sampler_warmup": "warming the sampler", "prompt": "prompt buckets",
-    "decode": "decode buckets", "unified": "unified buckets", "mixed": "mixed batches",
-    "multimodal": "multi-modal inputs",
-    "defrag_warmup": "warming the defragmenter", "pooler_warmup": "warming the pooler",
-    "encoder_profile": "profiling the encoder", "server_start": "starting the server",
-    "multimodal_warmup": "warming multi-modal inputs",
-    "chat_template_warmup": "warming the chat template",
-    "validation_warmup": "the warm-up that validates the first",
-}  # fmt: skip
-
-_BUCKETED = (*PHASES, "unified", "mixed")
-"""Phases whose warm-up goes through buckets."""
 _CACHES = {
     "torch_compile": "torch.compile cache", "aot": "whole compiled functions (AOT)",
     "flashinfer_autotune": "FlashInfer autotune cache", "hpu_recipes": "recipe cache",
 }  # fmt: skip
-
-
-def phase_words(name: str) -> str:
-    """A phase of the start-up in a sentence."""
-    if name == BUCKETS:
-        return "warming buckets"
-    if name in _WORDS:
-        return _WORDS[name]
-    kind, _, what = name.rpartition("_")
-    if kind and what == "warmup":
-        return f"warming {kind.replace('_', ' ')}{' buckets' * (kind in _BUCKETED)}"
-    if kind and what == "graphs":
-        return f"capturing graphs of {kind.replace('_', ' ')} buckets"
-    return name.replace("_", " ")
 
 
 _STAGES = {"warmed up": "warmed up, not ready yet"}

@@ -338,7 +338,8 @@ def _read_inputs(inputs: Mapping[str, Any]) -> dict[str, Any]:
     for name in _REQUIRED:
         if limits.get(name) is None:
             raise SettingError(
-                f"{name} is missing; give it as an option or in the inputs"
+                f"{name} is missing; give it with --{name.replace('_', '-')}, or among the "
+                "inputs of --settings"
             )
     return {name: value for name, value in limits.items() if value is not None}
 

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import click
 
+from warmup_insights.analysis.sentences import count_text
 from warmup_insights.analysis.summary import Folded
 from warmup_insights.cli.loading import open_run
 from warmup_insights.cli.options import db_option, force_option
@@ -136,4 +137,6 @@ def _write_parquet(opened: Iterator[Opened], output: str, *, force: bool) -> Non
     if output == "-":
         raise click.UsageError("parquet needs a folder; name one with -o")
     count = write_parquet(Path(output), opened, force=force)
-    click.echo(f"Wrote {', '.join(NAMES)} of {count:,} runs to {output}", err=True)
+    click.echo(
+        f"Wrote {', '.join(NAMES)} of {count_text(count, 'run')} to {output}", err=True
+    )

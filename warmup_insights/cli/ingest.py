@@ -19,7 +19,7 @@ from warmup_insights.cli.options import (
     parsed_by,
 )
 from warmup_insights.cli.printing import print_json, print_notes, print_tables
-from warmup_insights.errors import InputError, WarmupInsightsError
+from warmup_insights.errors import InputError, WarmupInsightsError, no_file
 from warmup_insights.export.tables import make_table, plain
 from warmup_insights.ingest.find import RemoteFile, find_files, find_remote
 from warmup_insights.ingest.outcome import Options, Outcome, Watcher, file_size
@@ -281,7 +281,7 @@ def _found(
 def _refuse_missing(files: Sequence[str], *, may_come: bool) -> None:
     """Where no file is there, no database is made for them either."""
     if not (may_come or "-" in files or any(map(os.path.exists, files))):
-        raise InputError(f"There is no file {files[0]}; check the path")
+        raise no_file(files[0])
 
 
 def _joined(

@@ -86,6 +86,7 @@ def _row(row: dict[str, Any], now: float, serving_end: str | None) -> dict[str, 
         "source": row["source_name"],
         "started_at": isoformat(row["started_at"]),
         "start": row["start"],
+        "ready_s": row["ready_s"],
         "wall_s": row["wall_s"],
         "warmup_s": row["warmup_s"],
         "capture_percent": row["captured_percent"],
@@ -109,14 +110,14 @@ def runs_table(rows: list[dict[str, Any]]) -> TextTable:
             (row["started_at"] or "?")[:16].replace("T", " ") for row in rows
         ],
         "start": [row["start"] or "?" for row in rows],
-        "start-up": [format_duration(row["wall_s"]) for row in rows],
+        "ready after": [format_duration(row["ready_s"]) for row in rows],
         "warm-up": [format_duration(row["warmup_s"]) for row in rows],
         "captured": [format_percent(row["capture_percent"]) for row in rows],
         "KV blocks": [format_count(row["num_kv_blocks"]) for row in rows],
         "misses": [format_count(row["missed"]) for row in rows],
     }
     header = [name for name, column in cells.items() if {*column} - {"", "?"}]
-    numbers = ("start-up", "warm-up", "captured", "KV blocks", "misses")
+    numbers = ("ready after", "warm-up", "captured", "KV blocks", "misses")
     right = [index for index, name in enumerate(header) if name in numbers]
     columns = [cells[name] for name in header]
     return make_table("", header, list(zip(*columns, strict=True)), right=right)

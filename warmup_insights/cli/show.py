@@ -37,6 +37,7 @@ from warmup_insights.model.figures import (
     part_text,
     text_of,
 )
+from warmup_insights.model.phases import phase_words
 from warmup_insights.model.summary import BucketRow, RunSummary
 from warmup_insights.runs import current
 from warmup_insights.units import (
@@ -162,7 +163,7 @@ def _time(summary: RunSummary) -> TextTable:
     if not whole or (summary.is_log and whole < SHORTEST_S):
         return make_list("Time: as far as stated", _time_notes(summary, 0.0))
     rows = [
-        (name.replace("_", " "),
+        (phase_words(name),
          format_duration(seconds) + contradiction_mark(summary, f"phase:{name}"),
          "" if wall is None else format_percent(100 * seconds / wall),
          _bar(seconds, whole))

@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Any, Literal
 
+from warmup_insights.model.phases import phase_words
 from warmup_insights.model.summary import Contradiction, MemoryPart, RunSummary
 from warmup_insights.units import (
     GIB,
@@ -522,7 +523,7 @@ def phase_figures(summaries: Sequence[RunSummary]) -> list[Figure]:
 def phase_figure(phase: str) -> Figure:
     """The seconds of one phase of the start-up."""
     return Figure(
-        phase, phase.replace("_", " "), "s", "phases", "lower",
+        phase, phase_words(phase), "s", "phases", "lower",
         lambda summary: summary.time.seconds_by_phase().get(phase), per_device=True,
     )  # fmt: skip
 

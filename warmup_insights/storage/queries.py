@@ -347,6 +347,15 @@ def _conditions(filters: dict[str, Any]) -> list[sa.ColumnElement[bool]]:
             continue
         if name in _EQUAL:
             conditions.append(runs.c[name] == value)
+        elif name == "status_now":
+            status, cut_off = value  # with the ids of runs whose recorder was cut off
+            is_cut = runs.c.run_id.in_(cut_off)
+            stored = runs.c.status == status
+            conditions.append(
+                sa.or_(stored, is_cut)
+                if status == "failed"
+                else sa.and_(stored, ~is_cut)
+            )
         elif name == "since":
             conditions.append(_started >= value)
         elif name == "until":

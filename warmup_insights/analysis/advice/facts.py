@@ -9,10 +9,10 @@ from functools import cached_property
 from msgspec.structs import asdict
 
 from warmup_insights.analysis.plan.planning import Planner
-from warmup_insights.analysis.sentences import phase_words
 from warmup_insights.errors import InputError
 from warmup_insights.model.events import Bucket
 from warmup_insights.model.figures import BY_NAME, contradictory
+from warmup_insights.model.phases import phase_words
 from warmup_insights.model.summary import (
     OF_OTHER_RANK,
     BucketRow,

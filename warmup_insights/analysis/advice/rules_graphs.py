@@ -445,7 +445,7 @@ def graph_estimate_off(facts: RunFacts) -> Iterator[Finding]:
     yield Finding(
         severity_of(abs(wrong) / of_what),
         f"Graphs were estimated at {format_bytes(estimated)} and took "
-        f"{format_bytes(actual)}: {format_bytes(abs(wrong))}, {abs(wrong) / of_what:.0%} "
+        f"{format_bytes(actual)}: {format_bytes(abs(wrong))}, {100 * abs(wrong) / of_what:.0f} % "
         f"{where}.",
         {"estimated_bytes": estimated, "memory_bytes": actual, "total_bytes": total},
         "gpu_memory_utilization",

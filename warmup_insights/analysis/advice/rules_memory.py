@@ -227,7 +227,7 @@ def _graphs_missing(facts: RunFacts, now: _Division) -> Iterator[Finding]:
         {"missing_graphs": missing, "needed_bytes": round(everything),
          "graph_reserved_bytes": now.reserved},
         RESERVE, "leave them without a graph, or make fewer buckets",
-        f"no reserve holds them and keeps {KEPT:.0%} of the KV blocks",
+        f"no reserve holds them and keeps {100 * KEPT:.0f} % of the KV blocks",
     )  # fmt: skip
 
 
@@ -273,7 +273,7 @@ def _finding(
         "gpu_memory_utilization",
         " ".join(f"{name}={value}" for name, value in changes.items()),
         f"{'about ' if graphs else ''}{abs(int(gained)):,} KV blocks {word} "
-        f"({gained / now.num_blocks:+.0%}), "
+        f"({100 * gained / now.num_blocks:+.0f} %), "
         f"{format_bytes(pair.left_bytes)} left{rest}",
         (check, *([] if graphs else _next_step(facts, now, pair))),
         changes=changes,
@@ -317,7 +317,7 @@ def _suggested_size(facts: RunFacts) -> Iterator[Finding]:
          "max_concurrency": concurrency, "max_num_seqs": most},
         "kv_cache_memory_bytes",
         f"--kv-cache-memory={size}",
-        f"{format_bytes(size - cache)} more KV cache ({share:+.0%}){more}",
+        f"{format_bytes(size - cache)} more KV cache ({100 * share:+.0f} %){more}",
         changes={"kv_cache_memory_bytes": size},
         price="the size is fixed: another model, device or length needs another one",
     )  # fmt: skip

@@ -451,7 +451,7 @@ def weights_too_large(facts: RunFacts, found: Failed) -> Iterator[Finding]:
     )
     yield finding_of(
         f"{title}{found.where}.", numbers, ways,
-        f"weights of at most {FULL_SHARE:.0%} of a device leave room for activations and "
+        f"weights of at most {100 * FULL_SHARE:.0f} % of a device leave room for activations and "
         "KV cache",
     )  # fmt: skip
 

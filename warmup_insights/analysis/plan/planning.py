@@ -529,7 +529,12 @@ class Planner:
                 f"{100 * off / size:.2g} % more or less."
             )
         if self.summary.synthetic:
-            notes.append("The run was simulated: its costs were never measured.")
+            made = (
+                "was simulated"
+                if self.summary.device.kind == "simulated"
+                else "has made-up figures"
+            )
+            notes.append(f"The run {made}: its costs were never measured.")
         return notes
 
     def _even_notes(self, graphs: GraphReplay) -> Iterator[str]:
