@@ -11,8 +11,6 @@ from collections.abc import Callable, Iterable
 
 from warmup_insights.analysis.advice.facts import Failed, RunFacts
 from warmup_insights.analysis.advice.finding import Finding, Rule
-from warmup_insights.analysis.advice.known_texts import Statement
-from warmup_insights.analysis.advice.remedies import known_error, statement_of
 from warmup_insights.model.summary import RunSummary
 
 FULL_SHARE = 0.85
@@ -72,17 +70,10 @@ def _rule_of(facts: RunFacts, found: Failed) -> str:
     name = _rule_before_texts(facts, found)
     if name is not None:
         return name
-    stated = statement_about(facts, found)
-    if stated is not None:
-        return stated.rule
+    if facts.statement is not None:
+        return facts.statement.rule
     is_program = _MISMATCH.search(found.message) is not None
     return "program_error" if is_program else "failure_unexplained"
-
-
-def statement_about(facts: RunFacts, found: Failed) -> Statement | None:
-    """What the text of a failure explains of itself; None where it is nothing."""
-    stage = "" if found.is_serving else facts.stage
-    return statement_of(found.message, stage, facts.summary.config)
 
 
 def _rule_before_texts(facts: RunFacts, found: Failed) -> str | None:
@@ -164,8 +155,7 @@ def _is_of_the_host(facts: RunFacts, found: Failed) -> bool:
     """Whether the memory that ran out is the host's, which an engine on a CPU shares."""
     if found.kind == "out_of_memory" and facts.summary.device.kind == "cpu":
         return False
-    row = known_error(found.message)
-    return row is not None and row[0].rule == "host_limit"
+    return facts.statement is not None and facts.statement.rule == "host_limit"
 
 
 def _was_waking(facts: RunFacts) -> bool:

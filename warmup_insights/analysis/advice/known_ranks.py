@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from warmup_insights.analysis.advice.finding import Way
+from warmup_insights.analysis.advice.change import Way
 from warmup_insights.analysis.advice.known_texts import MEMORY_OF_SHM, KnownError, rows
 
 _HOST_INTERFACE = Way(

@@ -6,7 +6,7 @@ import math
 import re
 from collections.abc import Iterable
 
-from warmup_insights.analysis.advice.finding import Way, count_of
+from warmup_insights.analysis.advice.change import Way, count_of
 from warmup_insights.analysis.advice.known_texts import KnownError, rows
 from warmup_insights.analysis.plan.planning import MAX_UTILIZATION
 

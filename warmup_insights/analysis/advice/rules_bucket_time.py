@@ -12,12 +12,10 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from statistics import fmean, median
 
+from warmup_insights.analysis.advice.change import Value, Way, count_of
 from warmup_insights.analysis.advice.facts import RunFacts, Start
 from warmup_insights.analysis.advice.finding import (
     Finding,
-    Value,
-    Way,
-    count_of,
     rule,
     severity_in,
     severity_of,

@@ -7,13 +7,11 @@ from collections.abc import Iterator, Mapping, Sequence
 from statistics import median
 from typing import Any
 
+from warmup_insights.analysis.advice.change import Value, Way, count_of
 from warmup_insights.analysis.advice.facts import LEAST_S, RunFacts
 from warmup_insights.analysis.advice.finding import (
     MAX_LISTED,
     Finding,
-    Value,
-    Way,
-    count_of,
     first_lines,
     rule,
     severity_in,

@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 
 from warmup_insights.analysis.advice.cause import (
     STEP_PROFILING,
     failure_rule,
-    statement_about,
 )
+from warmup_insights.analysis.advice.change import Value, Way
 from warmup_insights.analysis.advice.facts import Failed, RunFacts
-from warmup_insights.analysis.advice.finding import Finding, Rule, Value, Way, rule
-from warmup_insights.analysis.advice.known_texts import AS_STATED, EAGER
+from warmup_insights.analysis.advice.finding import Finding, Rule, rule
+from warmup_insights.analysis.advice.known_texts import EAGER
 from warmup_insights.analysis.advice.rules_settings import probe_of
 from warmup_insights.analysis.advice.stated import (
     OTHER_RELEASE,
@@ -553,30 +553,16 @@ def _ways_past(stage: str) -> Iterator[Way]:
 
 def _known(facts: RunFacts, found: Failed) -> Iterator[Finding]:
     """The cause that the text of an error names, and what removes it."""
-    stated = statement_about(facts, found)
+    stated = facts.statement
     if stated is None:
         return
     when = " while it served" if found.is_serving else ""
     yield finding_of(
         f"{stated.title}{when}: {shown_message(found)}{found.where}.",
         numbers_at(facts, found),
-        _not_yet_set(facts, stated.ways),
+        stated.ways,
         "the engine keeps serving" if found.is_serving else "the start gets past this error",
     )  # fmt: skip
-
-
-def _not_yet_set(facts: RunFacts, ways: Iterable[Way]) -> list[Way]:
-    """The ways without those that only set what the run has."""
-    config = facts.summary.config
-    left = [
-        way
-        for way in ways
-        if not way.changes
-        or any(
-            str(config.get(name)) != str(value) for name, value in way.changes.items()
-        )
-    ]
-    return left or [AS_STATED]
 
 
 NO_FORMULA = "none: the way out follows from the text"

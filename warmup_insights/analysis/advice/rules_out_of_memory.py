@@ -14,15 +14,9 @@ from warmup_insights.analysis.advice.cause import (
     held_by_others,
     is_free_before,
 )
+from warmup_insights.analysis.advice.change import Value, Way, count_of
 from warmup_insights.analysis.advice.facts import Failed, RunFacts
-from warmup_insights.analysis.advice.finding import (
-    Finding,
-    Value,
-    Way,
-    count_of,
-    first_lines,
-    rule,
-)
+from warmup_insights.analysis.advice.finding import Finding, first_lines, rule
 from warmup_insights.analysis.advice.ways import (
     bytes_per_share,
     fewer_logits,

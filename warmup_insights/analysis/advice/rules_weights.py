@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from statistics import median
 
+from warmup_insights.analysis.advice.change import Way
 from warmup_insights.analysis.advice.facts import (
     RunFacts,
     Start,
@@ -12,12 +13,7 @@ from warmup_insights.analysis.advice.facts import (
     weights_bytes,
     words_of,
 )
-from warmup_insights.analysis.advice.finding import (
-    Finding,
-    Way,
-    severity_of,
-    start_rule,
-)
+from warmup_insights.analysis.advice.finding import Finding, severity_of, start_rule
 from warmup_insights.model.summary import OF_OTHER_RANK, CheckpointFacts, RunSummary
 from warmup_insights.rules.setting_lives import has_setting
 from warmup_insights.units import format_bytes, format_duration

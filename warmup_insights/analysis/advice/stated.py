@@ -12,8 +12,8 @@ import re
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import replace
 
+from warmup_insights.analysis.advice.change import Value, Way
 from warmup_insights.analysis.advice.features import FEATURES, Feature
-from warmup_insights.analysis.advice.finding import Value, Way
 from warmup_insights.analysis.advice.known_texts import (
     MAX_TEXT,
     OTHER_BUILD,
