@@ -31,6 +31,8 @@ _ENGINE_FAILED = re.compile(
     r"EngineCore (?:failed to start|hit an exception)"
 )
 """What states that an engine did not start, above or below what ended it."""
+_OF_SWITCHES = re.compile(r"\bNVLS\b")
+"""NCCL, of memory for multicasts."""
 _IN_PIECES = "That was not possible. There are "
 """XLA, of memory of which what is free is stated: more than was wanted lies in pieces."""
 _MISMATCH = re.compile(
@@ -84,7 +86,7 @@ def _rule_before_texts(facts: RunFacts, found: Failed) -> str | None:
         return "killed"
     if found.kind == "error":
         return _rule_of_error(facts, found)
-    if _is_of_the_host(facts, found):
+    if _is_elsewhere(facts, found):
         return None
     if found.is_serving:
         return "wake_up_failed" if _was_waking(facts) else "out_of_memory_serving"
@@ -151,11 +153,13 @@ def _found_no_room(facts: RunFacts, found: Failed) -> bool:
     return is_announced and not found.is_serving and cache is not None and cache <= 0
 
 
-def _is_of_the_host(facts: RunFacts, found: Failed) -> bool:
-    """Whether the memory that ran out is the host's, which an engine on a CPU shares."""
+def _is_elsewhere(facts: RunFacts, found: Failed) -> bool:
+    """Whether the memory that ran out is the host's, which an engine on a CPU shares, or that
+    of the switches between devices."""
     if found.kind == "out_of_memory" and facts.summary.device.kind == "cpu":
         return False
-    return facts.statement is not None and facts.statement.rule == "host_limit"
+    is_of_host = facts.statement is not None and facts.statement.rule == "host_limit"
+    return is_of_host or _OF_SWITCHES.search(found.message) is not None
 
 
 def _was_waking(facts: RunFacts) -> bool:

@@ -325,7 +325,10 @@ ROWS: tuple[KnownError, ...] = (
               "groups that own them (--group-add video, render)", "none"),)),
         (r"invalid device ordinal",
          "A rank requested a device that is not there",
-         (Way("--tensor-parallel-size of at most the devices that are visible "
+         (Way("on AMD RAY_EXPERIMENTAL_NOSET_HIP_VISIBLE_DEVICES=1 for `ray start` and the engine: "
+              "otherwise Ray shows each worker one device, which the engine counts from 0 anew",
+              "none", where={"distributed_executor_backend": "ray"}),
+          Way("--tensor-parallel-size of at most the devices that are visible "
               "(`nvidia-smi -L`, CUDA_VISIBLE_DEVICES)", "more of the weights on each"),)),
         (r"libtpu.{0,20}lockfile",
          "The lock of the TPU belongs to another process, or to one that ended",

@@ -32,6 +32,12 @@ _COMPLETE = Way(
     "--load-format, --config-format and --tokenizer that fit",
     "another download",
 )
+_ONE_DRAFT = Way(
+    "the method (eagle, eagle3, mtp) and the draft model in --speculative-config that belong "
+    "together, with a draft in the form that vLLM reads, where its weights are the ones",
+    "none",
+    where={"speculative_config": True},
+)
 _MODEL_CODE = Way(
     "HF_MODULES_CACHE on a volume that the processes of all nodes may read, and the files of "
     "the code in the folder of the model",
@@ -465,6 +471,21 @@ ROWS: tuple[KnownError, ...] = (
               "load_format": "mistral", "tokenizer_mode": "mistral"}),
           Way("consolidated*.safetensors out of the folder, where the files of Hugging Face's form "
               "are there as well", "none"))),
+        (r"\.(?:absmax|nested_absmax|quant_map|quant_state\.bitsandbytes\w{0,20})'",
+         "The checkpoint is one of bitsandbytes, and was read as another",
+         (Way("--quantization bitsandbytes --load-format bitsandbytes", "none",
+              {"quantization": "bitsandbytes", "load_format": "bitsandbytes"}),
+          Way("--pipeline-parallel-size instead of --tensor-parallel-size, or a newer vLLM, where "
+              "this version divides no such weights among ranks", "stages run one after the other"))),
+        (r"'(?:[\w.]{0,80}\.)?(\w{1,40})\.(?:weight_packed|weight_scale\w{0,10}|input_scale|"
+         r"weight_zero_point|weight_shape|qweight|qzeros|scales|g_idx)'",
+         "A layer is quantised in the checkpoint, and not in this version",
+         (Way("a vLLM as new as the checkpoint, which may hold {1} quantised, or the one that the "
+              "checkpoint was made for", "another image"),
+          Way("a build of the model in which {1} is not quantised (the list `ignore` of "
+              "llm-compressor, `modules_to_not_convert` of others)", "another checkpoint"),
+          Way("--quantization, where config.json lacks its quantization_config", "none"),
+          _ONE_DRAFT)),
         (r"KeyError: '(?:[\w.]{1,80}\.)?layers\.\d|no module or parameter named|not initialized from checkpoint|size mismatch for|"
          r"Attempted to load weight|Tried to load weights of size|: assert .{0,100}loaded_weight\.(?:shape|size|numel)",
          "The checkpoint and the engine disagree about the weights",
@@ -472,7 +493,8 @@ ROWS: tuple[KnownError, ...] = (
               "version was tested with", "another image or checkpoint"),
           Way("the architecture and the form of the files as the model card gives them: "
               "--hf-overrides, --runner and --convert, or --config-format, --load-format and "
-              "--tokenizer-mode (mistral), where the engine took another one", "none"))),
+              "--tokenizer-mode (mistral), where the engine took another one", "none"),
+          _ONE_DRAFT)),
     ),
     *rows(
         "build_failed",
@@ -581,7 +603,8 @@ ROWS: tuple[KnownError, ...] = (
          "A package needs Python 3.12: there `array.array` is a generic type",
          (Way("Python 3.12 or newer in the environment, or the release of the package before",
               "another environment"),)),
-        (r"rope_scaling.{0,40}(?:must be a dictionary|should have a)|"
+        (r"rope_scaling.{0,40}(?:must be a dictionary|should have a)|assert \"\w{1,20}\" in "
+         r"rope_scaling|"
          r"Invalid type of HuggingFace|'(?!(?:Vllm|Model|Cache|Parallel|Scheduler|Device|Load|"
          r"LoRA|Speculative|Compilation|Observability|KV|Structured|Decoding|MultiModal|Pooler|"
          r"Pass|Attention|Kernel|Offload|\w{0,40}Quant|Fp8|AWQ|GPTQ|BitsAnd|Compressed|INC)"
@@ -647,6 +670,12 @@ ROWS: tuple[KnownError, ...] = (
               "(TORCH_CUDA_ARCH_LIST)", "time, and a compiler"),
           Way("the wheel or image of the release instead of a build of your own",
               "another environment"))),
+        (r"undefined symbol: \w{1,80}, version (lib[\w+-]{1,40}\.so[.\d]{0,10})",
+         "An older library was loaded before the one that a package brings",
+         (Way("LD_LIBRARY_PATH unset, or with the folder of the {1} that the package brings first "
+              "(of pip site-packages/nvidia/.../lib; `ldd` of the file in the error shows "
+              "which one is loaded)", "none"),
+          _SAME_RELEASE)),
         (r"undefined symbol|torchvision::nms does not exist|Numpy is not available|version `\w{1,20}_[\d.]{1,12}' not found|"
          r"compiled using NumPy 1|multiarray failed|version .{0,80}does not match|"
          r"requires .{1,60}but .{1,60}(?:found|installed)",

@@ -84,6 +84,12 @@ ROWS: tuple[KnownError, ...] = (
               "naive)", "slower between the experts"),
           Way("ranks of one node, or a newer vLLM and DeepEP, where the ranks of several nodes "
               "share memory over NVLink", "another image"))),
+        (r"\bNVLS\b",
+         "The switches between the devices (NVSwitch) gave no memory for NVLS",
+         (Way.that_sets("slower all-reduces of large tensors", NCCL_NVLS_ENABLE="0"),
+          Way("nvidia-fabricmanager of the driver's version, started anew with nothing on the "
+              "devices: processes that ended may hold what the switches have",
+              "what runs on the devices"))),
         (r"nixlBackendError|NIXL_ERR_BACKEND",
          "NIXL could not set up its transport",
          (Way("UCX with support for the devices: `UCX WARN` lines above name transports that are "
@@ -145,6 +151,9 @@ ROWS: tuple[KnownError, ...] = (
           Way("a restart of the host after an update of its driver; a driver as new as the CUDA "
               "of NCCL (the lines `cudaDriverVersion` and `NCCL version`)",
               "what runs on its devices"),
+          Way("NCCL_NVLS_ENABLE=0 on a host with NVSwitch, where it fails before the weights are "
+              "read: NCCL 2.29 ends where earlier ones went on without NVLS",
+              "slower all-reduces of large tensors"),
           Way("NCCL_P2P_DISABLE=1, then NCCL_CUMEM_ENABLE=0, one at a time: virtual devices "
               "(vGPU) have neither", "slower; shows which call fails"))),
         (r"NCCL|RCCL|nccl[A-Z]\w{1,40}|hccl\w{1,20}",

@@ -65,10 +65,10 @@ def statement_of(
 
 def _fitting(ways: Iterable[Way], config: Mapping[str, Value]) -> list[Way]:
     """The ways without those that the run has taken already or that are for other settings;
-    those for a setting that it has come first."""
+    those for settings that it has come first, those for settings that it does not state last."""
     left = [way for way in ways if not _is_taken(way, config)]
     left = [way for way in left if all(_may_hold(way, n, config) for n in way.where)]
-    left.sort(key=lambda way: not (way.where and way.where.keys() <= config.keys()))
+    left.sort(key=lambda way: sum(-1 if n in config else 1 for n in way.where))
     return left or [AS_STATED]
 
 
@@ -84,8 +84,9 @@ def _is_taken(way: Way, config: Mapping[str, Value]) -> bool:
 
 
 def _may_hold(way: Way, name: str, config: Mapping[str, Value]) -> bool:
-    """Whether a setting may have the value that a way is for; True stands for any."""
+    """Whether a setting may have the value that a way is for; whether the run states one that
+    is on, where True stands for any."""
+    wanted = way.where[name]
     if name not in config:
-        return True
-    wanted, value = way.where[name], config[name]
-    return is_on(value) if wanted is True else str(value) == str(wanted)
+        return wanted is not True
+    return is_on(config[name]) if wanted is True else str(config[name]) == str(wanted)
