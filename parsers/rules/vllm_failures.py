@@ -424,7 +424,6 @@ FAILURE_RULES: tuple[LineRule, ...] = (
                 {"path": "flashinfer/jit/core.py"},
             ),
         ),
-        startup_only=True,
     ),
     LineRule(
         "failure_frame_server",

@@ -311,6 +311,15 @@ def test_on_hpu_the_utilisation_is_of_what_was_free():
     assert "6.4 GiB" in finding.price
 
 
+def test_the_part_that_failed_while_serving_can_be_left_out():
+    failure = ServingFailure(
+        failure="error", message="RuntimeError: odd", module="vllm/lora/ops/shrink.py"
+    )
+    finding = only([*start_up(), failure], "failure_unexplained")
+    assert finding.suggestion.startswith("no --enable-lora")
+    assert "ends in vllm/lora/ops/shrink.py" in finding.ways[0].suggestion
+
+
 def test_a_wake_up_that_fails_names_what_others_may_hold():
     slept = SleepModeChanged(
         action="sleep", freed_bytes=int(53.5 * GIB), used_bytes=int(20.3 * GIB),
