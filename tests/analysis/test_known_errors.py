@@ -664,6 +664,20 @@ TEXTS = [
      {"quantization": "bitsandbytes", "load_format": "bitsandbytes"}),
     ('AssertionError: assert "factor" in rope_scaling', "packages_mismatch",
      "version of transformers", {}),
+    ("RuntimeError: Version mismatch: The cluster was started with:", "ranks_not_connected",
+     "same Ray and Python", {}),
+    ("RuntimeError: Failed: Assertion error /w/DeepEP/csrc/deep_ep.cpp:99 'nvshmem_rank == "
+     "internode::init(root, rank)'", "ranks_not_connected", "/dev/infiniband", {}),
+    ("amdsmi.amdsmi_exception.AmdSmiLibraryException: Error code:", "device_unreachable",
+     "/dev/dri/renderD", {}),
+    ("AttributeError: '_OpNamespace' '_C' object has no attribute "
+     "'get_cuda_view_from_cpu_tensor'", "device_unsupported", "no --cpu-offload-gb", {}),
+    ("FileNotFoundError: [Errno 2] No such file or directory: '/v/site-packages/aiter/jit/build/"
+     "lock_module_gemm'", "missing_tool", "mkdir -p /v/site-packages/aiter/jit/build`", {}),
+    ("ImportError: /v/site-packages/aiter/jit/module_norm.so: undefined symbol: _ZN7ck_tile3foo",
+     "packages_mismatch", "another release of aiter", {}),
+    ("UnboundLocalError: cannot access local variable 'Method'", "program_error",
+     "released together", {}),
     ("ImportError: /x/nvidia/cusolver/lib/libcusolver.so.12: undefined symbol: "
      "__nvJitLinkCreate_12_9, version libnvJitLink.so.12", "packages_mismatch",
      "LD_LIBRARY_PATH unset", {}),

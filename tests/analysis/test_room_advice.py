@@ -36,6 +36,7 @@ from warmup_insights.analysis.advice import FAILURE_RULES, RULES, advise
 from warmup_insights.analysis.sentences import cause_text
 from warmup_insights.export.findings import finding_lines, findings_markdown
 from warmup_insights.model.events import (
+    ConfigRecorded,
     Failure,
     GraphMemoryEstimated,
     GraphsCaptured,
@@ -309,6 +310,16 @@ def test_on_hpu_the_utilisation_is_of_what_was_free():
     finding = only([*start_up(), failure], "out_of_memory_serving")
     assert finding.changes == {"gpu_memory_utilization": 0.82}
     assert "6.4 GiB" in finding.price
+
+
+@pytest.mark.parametrize("sleeps", [True, False])
+def test_memory_that_is_mapped_by_the_engine_may_fail_with_room(sleeps):
+    config = ConfigRecorded(settings={"enable_sleep_mode": sleeps})
+    events = ended(
+        "out_of_memory", "no", config, needed_bytes=64 * MIB, free_bytes=50 * GIB
+    )
+    finding = only(events, "allocation_refused")
+    assert finding.suggestion.startswith("no --enable-sleep-mode") == sleeps
 
 
 def test_the_part_that_failed_while_serving_can_be_left_out():

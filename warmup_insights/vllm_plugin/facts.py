@@ -227,9 +227,9 @@ def _whole_sections(config: Any) -> dict[str, str]:
 
 
 _OF_PACKAGE = re.compile(
-    r"-packages/(?!torch/|uvicorn/|uvloop/|starlette/|fastapi/)(\w[\w./]{0,200}\.py)$"
+    r"-packages/(?!torch/|uvicorn/|uvloop/|starlette/|fastapi/|zmq/|cloudpickle/)(\w[\w./]{0,200}\.py)$"
 )
-"""Files that name what failed: not what runs it."""
+"""Files that name what failed: not what runs it, or carries what it was given."""
 
 
 def text_of(error: BaseException) -> str:

@@ -36,7 +36,7 @@ _OF_SWITCHES = re.compile(r"\bNVLS\b")
 _IN_PIECES = "That was not possible. There are "
 """XLA, of memory of which what is free is stated: more than was wanted lies in pieces."""
 _MISMATCH = re.compile(
-    r"(?:^|[\s.])(?:KeyError|AttributeError|TypeError|ImportError|NameError):"
+    r"(?:^|[\s.])(?:KeyError|AttributeError|TypeError|ImportError|NameError|UnboundLocalError):"
 )
 
 

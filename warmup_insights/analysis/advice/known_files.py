@@ -244,6 +244,10 @@ ROWS: tuple[KnownError, ...] = (
          (Way("what brings {1} into the image, in a directory of LD_LIBRARY_PATH",
               "a larger image"),
           _SAME_RELEASE)),
+        (r"(?:No such file or directory|Errno 2\b)[^']{0,60}'([^']{1,200}/aiter/jit/build)\b",
+         "AITER compiles its kernels in a folder that is not there",
+         (Way("`mkdir -p {1}`, writable for the user, or AITER_JIT_DIR with a folder that is", "none"),
+          Way.that_sets("slower kernels", VLLM_ROCM_USE_AITER="0"))),
         (r"(?:No such file or directory|Errno 2\b)[^']{0,60}'([^']{1,200})'",
          "A file or program is not there",
          (Way("{1} in the image, or mounted there: a path is one inside the container",
@@ -572,9 +576,12 @@ ROWS: tuple[KnownError, ...] = (
     *rows(
         "packages_mismatch",
         (r"No module named '?vllm\._|_OpNamespace|Could not run '_\w{0,20}C\w{0,20}::",
-         "The compiled part of vLLM is missing, or was built for another device or torch",
+         "The compiled part of vLLM is missing, was built for another device or torch, or lacks an "
+         "operation there",
          (Way("vLLM as built for this device and torch (a wheel or image of the release), and a "
-              "start outside of its source folder", "another image"),)),
+              "start outside of its source folder", "another image"),
+          Way("a newer vLLM, where the log has no line that importing vllm._C failed",
+              "another image"))),
         (r"failed to be inspected|Could not import module '\w{1,80}'\. Are this object",
          "A module that the model needs failed when it was imported",
          (Way("what the first error above the line requires: the traceback of the import names "
@@ -664,6 +671,12 @@ ROWS: tuple[KnownError, ...] = (
               "another environment"),
           _SAME_RELEASE,
           Way("the package built anew against this torch", "time, and a compiler"))),
+        (r"-packages/(?!vllm[/.]|torch/|nvidia/)([A-Za-z]{1,30}(?:_[a-z]{1,30})?)\S{0,200}: undefined "
+         r"symbol: ",
+         "A package does not fit the libraries that are installed",
+         (Way("another release of {1}: a newer one, or the one that this vLLM names (`pip check`); what "
+              "it compiled at an earlier start is removed with it", "another environment"),
+          _SAME_RELEASE)),
         (r"vllm/_\w{1,40}\.\S{0,40}: undefined symbol: _Z\d",
          "The compiled part of vLLM is not of its sources",
          (Way("vLLM built anew in an empty build folder, for the devices that are there "

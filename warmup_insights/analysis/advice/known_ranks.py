@@ -38,6 +38,10 @@ _GAUDI_LINKS = (
 ROWS: tuple[KnownError, ...] = (
     *rows(
         "ranks_not_connected",
+        (r"Version mismatch: The cluster was started with",
+         "Ray or Python of this node is of another version than that of the cluster",
+         (Way("one image for all nodes, or the same Ray and Python on each: the lines below the error "
+              "name both sides", "none"),)),
         (r"Every node should have a unique IP address",
          "Ray and vLLM know a node by different addresses",
          (_RAY_ADDRESS,)),
@@ -90,6 +94,14 @@ ROWS: tuple[KnownError, ...] = (
           Way("nvidia-fabricmanager of the driver's version, started anew with nothing on the "
               "devices: processes that ended may hold what the switches have",
               "what runs on the devices"))),
+        (r"internode::init|\bNVSHMEM|nvshmem|\bibgda\b",
+         "The library between the experts of several nodes (NVSHMEM) did not start",
+         (Way("the adapters for the container: /dev/infiniband and IPC_LOCK, or --privileged, which "
+              "IBGDA needs where the host does not allow it otherwise", "rights of the container"),
+          Way("NVSHMEM_DEBUG=INFO: the first lines of it with a status name what failed; "
+              "NVSHMEM_HCA_LIST with the adapters", "the log does not hold more than this"),
+          Way("--all2all-backend allgather_reducescatter, which does without it",
+              "slower between the experts"))),
         (r"nixlBackendError|NIXL_ERR_BACKEND",
          "NIXL could not set up its transport",
          (Way("UCX with support for the devices: `UCX WARN` lines above name transports that are "

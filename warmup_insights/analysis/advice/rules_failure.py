@@ -94,24 +94,29 @@ def program_error(facts: RunFacts, found: Failed) -> Iterator[Finding]:
     """An error of a program: no setting of memory or buckets changes it."""
     engine = facts.summary.engine
     who = f"{engine.name or 'the engine'} {engine.version or 'of unknown version'}"
-    plugin = "vllm-gaudi of this version names the vLLM that it was made for"
+    plugin = ""
+    if engine.name == "vllm-gaudi":
+        plugin = "; vllm-gaudi of this version names the vLLM that it was made for"
+    elif facts.summary.device.kind == "hpu":
+        plugin = "; vllm-hpu-extension as the requirements of the fork name it"
+    together = Way(
+        f"versions that were released together: of vLLM, its plugins and connectors{plugin}",
+        f"the traceback ends in {found.module}"
+        if found.module
+        else "the log holds no proof; the last frames above the line name the "
+        "package whose call failed",
+    )
+    other = Way(
+        "another release of vLLM: a newer one, or the one that last started this model",
+        "another image; an error of a release is in its list of issues",
+    )
+    is_own = engine.name == "vllm" and (found.module or "").startswith("vllm/")
     yield finding_of(
         f"A program failed, not its memory: {shown_message(found)}{found.where}, {who}.",
         numbers_at(facts, found),
         [
             *_of_the_part(facts, found),
-            Way(
-                "versions that were released together: of vLLM, its plugins and connectors"
-                + (f"; {plugin}" if engine.name == "vllm-gaudi" else ""),
-                f"the traceback ends in {found.module}"
-                if found.module
-                else "the log holds no proof; the last frames above the line name the "
-                "package whose call failed",
-            ),
-            Way(
-                "another release of vLLM: a newer one, or the one that last started this model",
-                "another image; an error of a release is in its list of issues",
-            ),
+            *([other, together] if is_own else [together, other]),
             *_without_warmup(facts, found),
             *([] if found.module else [MODELS_TRANSFORMERS]),
         ],
