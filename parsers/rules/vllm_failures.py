@@ -117,8 +117,10 @@ def _thrown(match: re.Match[str]) -> Made:
     return FailureLine(match["text"].strip(), is_bare=True)
 
 
-def _refused(match: re.Match[str]) -> Made:
-    return FailureLine(refusal(match[0]).rstrip(), is_bare=True)
+def _refused(match: re.Match[str]) -> list[Made]:
+    """What pydantic refuses is a setting, which is read before anything else."""
+    text = refusal(match[0]).rstrip()
+    return [FrameSeen("configure"), FailureLine(text, is_bare=True)]
 
 
 _ERROR = (
