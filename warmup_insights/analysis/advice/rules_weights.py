@@ -127,10 +127,13 @@ def weights_read(facts: RunFacts, start: Start) -> Iterator[Finding]:
     if known is not None and known.filesystem:
         title += f" from {known.filesystem}"
     setting, change, changes, price, ways = _reader(facts)
-    # Without a size nothing shows whether it was slow.
-    is_open = gain is None
+    severity = severity_of(start.share(seconds))
+    if gain is None:
+        # Nothing shows that it was slow; of a network several readers get more than one.
+        has_readers = is_dominant and setting == "load_format" and _is_on_network(known)
+        severity = "medium" if has_readers and severity == "high" else "low"
     yield Finding(
-        "low" if is_open else severity_of(start.share(seconds)),
+        severity,
         f"{title}.",
         numbers,
         setting,
@@ -240,6 +243,10 @@ def _reader(
 def _is_local(known: CheckpointFacts | None) -> bool:
     name = known.filesystem if known is not None else None
     return name is not None and name.upper() not in NETWORK
+
+
+def _is_on_network(known: CheckpointFacts | None) -> bool:
+    return known is not None and (known.filesystem or "").upper() in NETWORK
 
 
 def _offers_prefetch(summary: RunSummary) -> bool:
