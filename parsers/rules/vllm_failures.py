@@ -118,8 +118,10 @@ def _thrown(match: re.Match[str]) -> Made:
     return FailureLine(match["text"].strip(), is_bare=True)
 
 
-def _refused(match: re.Match[str]) -> Made:
-    return FailureLine(refusal(match[0]).rstrip(), is_bare=True)
+def _refused(match: re.Match[str]) -> list[Made]:
+    """What pydantic refuses is a setting, which is read before anything else."""
+    text = refusal(match[0]).rstrip()
+    return [FrameSeen("configure"), FailureLine(text, is_bare=True)]
 
 
 _ERROR = (
@@ -428,10 +430,10 @@ FAILURE_RULES: tuple[LineRule, ...] = (
     LineRule(
         "failure_package",
         '.py", line ',
-        # The functions of `failure_frame`, and what `failure_frame_compiler`,
+        # Not what runs others or carries what they gave it. The functions of `failure_frame`, and what `failure_frame_compiler`,
         # `compile_artifact_frame` and `failure_import` read, have rules of their own.
         r'\s{0,20}File "[^"]{1,200}(?:-packages/|/modules/(?=transformers_modules/))(?!torch/(?!_inductor/(?!standalone_|compile_fx)|'
-        r"_dynamo/(?!aot_))|uvicorn/|uvloop/|starlette/|fastapi/|vllm/compilation/caching)"
+        r"_dynamo/(?!aot_))|uvicorn/|uvloop/|starlette/|fastapi/|zmq/|cloudpickle/|vllm/compilation/caching)"
         r'(?P<path>\w[\w./]{1,200})", line \d{1,7}, in '
         rf"(?!(?:{'|'.join(_FRAMES)}|<module>)\s*$)\S",
         PackageFrame,
@@ -446,7 +448,6 @@ FAILURE_RULES: tuple[LineRule, ...] = (
                 {"path": "flashinfer/jit/core.py"},
             ),
         ),
-        startup_only=True,
     ),
     LineRule(
         "failure_frame_server",

@@ -642,6 +642,45 @@ TEXTS = [
      "outputfile is specified", "build_failed", "newer CUDA toolkit", {}),
     ("jaxlib._jax.XlaRuntimeError: RESOURCE_EXHAUSTED: Ran out of memory in memory space vmem. "
      "Used 32.42M of 16.00M vmem.", "device_unsupported", "newer tpu-inference", {}),
+    (NCCL + "unhandled cuda error, NCCL version 2.29.3; Failed to bind NVLink SHARP (NVLS) "
+     "Multicast memory of size 4194304 : CUDA error 2 'out of memory'.",
+     "ranks_not_connected", "NCCL_NVLS_ENABLE=0", {"NCCL_NVLS_ENABLE": "0"}),
+    ("RuntimeError: HIP error: invalid device ordinal", "device_unreachable",
+     "--tensor-parallel-size", {}),
+    ("RuntimeError: size_n must divisible by BLOCK_SIZE_N", "setting_refused",
+     "smaller --tensor-parallel-size", {}),
+    ("ValueError: Unsupported connector type: LMCacheConnector", "setting_refused",
+     "LMCacheConnectorV1", {}),
+    ("ValueError: Unsupported connector type: OwnConnector", "setting_refused",
+     "kv_connector_module_path with the module of OwnConnector", {}),
+    ("AssertionError: assert issubclass(connector_cls, KVConnectorBase)", "setting_refused",
+     "V1 engine", {}),
+    ("AssertionError: Expected at least 9216 dummy tokens for profiling, but found 8192 tokens "
+     "instead.", "setting_refused", "at most 8192", {}),
+    ("ValueError: There is no module or parameter named 'lm_head.weight_scale_2' in "
+     "SomeForCausalLM", "model_unsupported", "hold lm_head quantised", {}),
+    ("KeyError: 'layers.7.mlp.up_proj.weight.absmax'", "model_unsupported",
+     "--load-format bitsandbytes",
+     {"quantization": "bitsandbytes", "load_format": "bitsandbytes"}),
+    ('AssertionError: assert "factor" in rope_scaling', "packages_mismatch",
+     "version of transformers", {}),
+    ("RuntimeError: Version mismatch: The cluster was started with:", "ranks_not_connected",
+     "same Ray and Python", {}),
+    ("RuntimeError: Failed: Assertion error /w/DeepEP/csrc/deep_ep.cpp:99 'nvshmem_rank == "
+     "internode::init(root, rank)'", "ranks_not_connected", "/dev/infiniband", {}),
+    ("amdsmi.amdsmi_exception.AmdSmiLibraryException: Error code:", "device_unreachable",
+     "/dev/dri/renderD", {}),
+    ("AttributeError: '_OpNamespace' '_C' object has no attribute "
+     "'get_cuda_view_from_cpu_tensor'", "device_unsupported", "no --cpu-offload-gb", {}),
+    ("FileNotFoundError: [Errno 2] No such file or directory: '/v/site-packages/aiter/jit/build/"
+     "lock_module_gemm'", "missing_tool", "mkdir -p /v/site-packages/aiter/jit/build`", {}),
+    ("ImportError: /v/site-packages/aiter/jit/module_norm.so: undefined symbol: _ZN7ck_tile3foo",
+     "packages_mismatch", "another release of aiter", {}),
+    ("UnboundLocalError: cannot access local variable 'Method'", "program_error",
+     "released together", {}),
+    ("ImportError: /x/nvidia/cusolver/lib/libcusolver.so.12: undefined symbol: "
+     "__nvJitLinkCreate_12_9, version libnvJitLink.so.12", "packages_mismatch",
+     "LD_LIBRARY_PATH unset", {}),
 ]  # fmt: skip
 
 
@@ -660,6 +699,49 @@ def test_what_is_set_already_is_no_way():
     (finding,) = advise(facts_of([config, *ended("error", text)]))
     assert finding.suggestion.startswith("an empty cache")
     assert "enforce" not in str([way.suggestion for way in finding.ways])
+
+
+def _with(settings, message):
+    (finding,) = advise(
+        facts_of([ConfigRecorded(settings=settings), *ended("error", message)])
+    )
+    return [finding.suggestion, *(way.suggestion for way in finding.ways)]
+
+
+def test_what_the_run_has_for_a_setting_stands_beside_a_way():
+    text = (
+        "ValueError: The input_size_per_partition = 96 is not divisible by group_size"
+    )
+    first = _with({"tensor_parallel_size": 4}, text)[0]
+    assert first.endswith("; the run has tensor_parallel_size=4")
+
+
+def test_what_the_run_does_without_is_not_left_out_again():
+    text = "ValueError: Target and draft model should have the same vocabulary size"
+    assert "no --speculative-config" in _with({}, text)
+    assert "no --speculative-config" not in _with({"speculative_config": "None"}, text)
+
+
+def test_a_way_for_a_setting_comes_first_where_the_run_has_it():
+    text = "RuntimeError: HIP error: invalid device ordinal"
+    ways = {
+        name: [
+            "HIP_VISIBLE_DEVICES" in way
+            for way in _with({"distributed_executor_backend": name}, text)
+        ]
+        for name in ("ray", "mp")
+    }
+    assert ways["ray"][0]
+    assert not any(ways["mp"])
+
+
+def test_a_draft_model_is_named_where_the_run_has_one():
+    text = (
+        "ValueError: There is no module or parameter named 'embed_tokens' in SomeModel"
+    )
+    config = {"speculative_config": "SpeculativeConfig(method='eagle3')"}
+    assert "draft model" in _with(config, text)[0]
+    assert not any("draft model" in way for way in _with({}, text))
 
 
 def test_every_rule_of_the_table_is_a_rule():

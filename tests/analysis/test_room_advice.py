@@ -337,6 +337,25 @@ def test_on_hpu_the_utilisation_is_of_what_was_free():
     assert "6.4 GiB" in finding.price
 
 
+@pytest.mark.parametrize("sleeps", [True, False])
+def test_memory_that_is_mapped_by_the_engine_may_fail_with_room(sleeps):
+    config = ConfigRecorded(settings={"enable_sleep_mode": sleeps})
+    events = ended(
+        "out_of_memory", "no", config, needed_bytes=64 * MIB, free_bytes=50 * GIB
+    )
+    finding = only(events, "allocation_refused")
+    assert finding.suggestion.startswith("no --enable-sleep-mode") == sleeps
+
+
+def test_the_part_that_failed_while_serving_can_be_left_out():
+    failure = ServingFailure(
+        failure="error", message="RuntimeError: odd", module="vllm/lora/ops/shrink.py"
+    )
+    finding = only([*start_up(), failure], "failure_unexplained")
+    assert finding.suggestion.startswith("no --enable-lora")
+    assert "ends in vllm/lora/ops/shrink.py" in finding.ways[0].suggestion
+
+
 def test_a_wake_up_that_fails_names_what_others_may_hold():
     slept = SleepModeChanged(
         action="sleep", freed_bytes=int(53.5 * GIB), used_bytes=int(20.3 * GIB),

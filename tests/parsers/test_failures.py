@@ -1516,6 +1516,19 @@ def test_the_innermost_file_of_a_package_is_kept():
     assert failure.phase == "load_model"
 
 
+def test_the_innermost_file_of_a_package_is_kept_while_serving():
+    lines = [
+        "EngineCore encountered a fatal error.",
+        '  File "/x/site-packages/flashinfer/jit/core.py", line 3, in load',
+        "RuntimeError: it is 3, not 4",
+    ]
+    served = "(APIServer pid=1) INFO:     127.0.0.1:51 - GET /health 200 OK\n" * 20_000
+    text = START + "INFO:     Application startup complete.\n" + served
+    text += "\n".join(CORE.format(5, line) for line in lines)
+    (failure,) = of(ServingFailure, events(text + "\n"))
+    assert failure.module == "flashinfer/jit/core.py"
+
+
 @pytest.mark.parametrize("between", ["", "\n"])
 @pytest.mark.parametrize("prefix", [CORE.format(5, ""), API])
 def test_what_to_do_on_a_line_below_an_error_is_part_of_it(prefix, between):

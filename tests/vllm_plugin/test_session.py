@@ -26,6 +26,8 @@ from warmup_insights.vllm_plugin.calls import Call, Outcome
 from warmup_insights.vllm_plugin.session import Session
 from warmup_insights.vllm_plugin.settings import RUN, VARIABLES, Settings, read_settings
 
+_PACKAGE_FILE = "/x/site-packages/vllm/lora/ops/shrink.py"
+
 
 def test_a_phase_within_itself_is_one():
     session, events = session_with_list()
@@ -47,6 +49,19 @@ def test_an_error_that_passes_several_hooks_is_one_failure():
     session.note_failure(Outcome(result=1))
     (failure,) = of_kind(events, "failure")
     assert (failure.failure, failure.phase) == ("out_of_memory", "inner")
+
+
+def test_a_failure_has_the_innermost_file_of_a_package():
+    session, events = session_with_list()
+    code = compile("def fail(text): raise ValueError(text)", _PACKAGE_FILE, "exec")
+    names = {}
+    exec(code, names)  # a frame of a file in a folder of packages
+    with pytest.raises(ValueError, match="no such") as raised:
+        names["fail"]("no such kernel")
+    session.note_failure(Outcome(error=raised.value))
+    session.note_failure(Outcome(error=ValueError("without a traceback")))
+    modules = [failure.module for failure in of_kind(events, "failure")]
+    assert modules == ["vllm/lora/ops/shrink.py", None]
 
 
 def test_messages_of_failures_are_masked_and_cut():

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Literal
+from typing import Any, Literal
 
 from warmup_insights.model.events import Bucket
 from warmup_insights.model.summary import Miss, RunSummary
@@ -41,9 +41,11 @@ _REASONS: dict[Cause, str] = {
 class Diagnosis:
     """What one missed shape needs.
 
-    `too_large` are the dimensions in which no bucket is large enough; it is empty when
-    each is, only not in one bucket. `nearest` is None when the run lists no buckets.
-    `ranges` are the variables of the upper ends of its dimensions.
+    `limits` are the upper ends of its dimensions: of the largest bucket that the run lists,
+    or of the range as set where it lists none; None where neither is known. `too_large` are
+    those in which no bucket is large enough; it is empty when each is, only not in one
+    bucket. `nearest` is None when the run lists no buckets. `ranges` are the variables of the
+    upper ends.
     """
 
     phase: str
@@ -52,6 +54,7 @@ class Diagnosis:
     count: int
     nearest: Bucket | None
     too_large: tuple[int, ...]
+    limits: tuple[int | None, ...]
     cause: Cause
     ranges: tuple[str, ...]
 
@@ -71,8 +74,18 @@ class Diagnosis:
     @property
     def needs(self) -> dict[str, int]:
         """Range variables that are too small, with the value that the shape needs."""
-        own = self.too_large if self.ranges else ()
-        return {self.ranges[d]: self.wanted[d] for d in own}
+        return {
+            name: self.wanted[d]
+            for d, (name, limit) in enumerate(
+                zip(self.ranges, self.limits, strict=False)
+            )
+            if limit is not None and self.shape[d] > limit
+        }
+
+    @property
+    def is_known(self) -> bool:
+        """Whether any of its limits is known."""
+        return any(limit is not None for limit in self.limits)
 
     @property
     def settings(self) -> tuple[str, ...]:
@@ -97,11 +110,11 @@ def highest_settings(found: Iterable[Diagnosis]) -> tuple[str, ...]:
     return tuple(f"{name}={value}" for name, value in highest.items())
 
 
-def highest_needs(needs: Iterable[Mapping[str, int] | None]) -> dict[str, int]:
+def highest_needs(needs: Iterable[Mapping[str, int]]) -> dict[str, int]:
     """For each variable the highest value that any shape needs."""
     highest: dict[str, int] = {}
     for need in needs:
-        for name, value in (need or {}).items():
+        for name, value in need.items():
             highest[name] = max(highest.get(name, 0), value)
     return highest
 
@@ -131,12 +144,22 @@ def range_variables(summary: RunSummary, phase: str, size: int) -> tuple[str, ..
     return tuple(names)
 
 
+def whole_number(value: Any) -> int | None:
+    """A setting as a whole number; None when it is none."""
+    try:
+        return int(str(value))
+    except ValueError:
+        return None
+
+
 def _diagnosis(summary: RunSummary, miss: Miss) -> Diagnosis:
     shape = miss.shape
     listed = [b for b in summary.phase(miss.phase).buckets if len(b) == len(shape)]
-    too_large = tuple(
-        d for d in range(len(shape)) if listed and max(b[d] for b in listed) < shape[d]
+    ranges = range_variables(summary, miss.phase, len(miss.fallback or shape))
+    limits = tuple(max(values) for values in zip(*listed, strict=True)) or tuple(
+        whole_number(summary.config.get(name)) for name in ranges
     )
+    too_large = tuple(d for d in range(len(shape)) if listed and limits[d] < shape[d])
     cause: Cause = "no_combination"
     if summary.status == "skipped":
         # Nothing was warmed up, so ranges and lists are not to blame.
@@ -154,8 +177,9 @@ def _diagnosis(summary: RunSummary, miss: Miss) -> Diagnosis:
         count=miss.count,
         nearest=min(listed, key=lambda bucket: _distance(bucket, shape), default=None),
         too_large=too_large,
+        limits=limits,
         cause=cause,
-        ranges=range_variables(summary, miss.phase, len(miss.fallback or shape)),
+        ranges=ranges,
     )
 
 

@@ -838,6 +838,8 @@ class ServingEnd(Part):
     """Free on the device when it failed."""
     needed_bytes: int | None = None
     """Size of the allocation that failed."""
+    module: str | None = None
+    """The innermost file of the engine or of a package in the traceback."""
     stated: FailureFigures = FailureFigures()
     """What the text of the error states besides."""
 

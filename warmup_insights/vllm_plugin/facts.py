@@ -8,6 +8,7 @@ from __future__ import annotations
 import importlib.metadata
 import importlib.util
 import os
+import re
 import shlex
 import sys
 import time
@@ -225,6 +226,12 @@ def _whole_sections(config: Any) -> dict[str, str]:
     return texts
 
 
+_OF_PACKAGE = re.compile(
+    r"-packages/(?!torch/|uvicorn/|uvloop/|starlette/|fastapi/|zmq/|cloudpickle/)(\w[\w./]{0,200}\.py)$"
+)
+"""Files that name what failed: not what runs it, or carries what it was given."""
+
+
 def text_of(error: BaseException) -> str:
     """Class and message of an error, as a traceback states them."""
     kind = type(error)
@@ -255,6 +262,17 @@ def raised_first(error: Exception) -> Exception:
             break
         error = each
     return error
+
+
+def module_of(error: BaseException) -> str | None:
+    """The innermost file of the engine or of a package in the traceback of an error, below
+    the folder of the packages."""
+    found, step = None, error.__traceback__
+    while step is not None:
+        match = _OF_PACKAGE.search(step.tb_frame.f_code.co_filename)
+        found = match[1] if match is not None else found
+        step = step.tb_next
+    return found
 
 
 def model_of(config: Any) -> str | None:

@@ -250,6 +250,7 @@ class Session:
             message=mask_text(text),
             phase=phase,
             bucket=bucket,
+            module=facts.module_of(error),
             **figures,
         )
 

@@ -79,9 +79,11 @@ def _weighed(finding: Finding, start: Start | None) -> Finding:
 
 
 def _place(finding: Finding, largest: str | None) -> tuple[bool, bool, int, float]:
-    """A failure first, the largest part of the start, then by weight and size of the part."""
+    """A failure first, the largest part of the start where something treats it, then by
+    weight and size of the part."""
     is_failure = finding.rule in _FAILURES
-    is_largest = largest is not None and finding.phase == largest
+    is_treated = largest is not None and finding.rule != "largest_part"
+    is_largest = is_treated and finding.phase == largest
     part_s = finding.part_s or 0.0
     return not is_failure, not is_largest, _ORDER[finding.severity], -part_s
 

@@ -11,8 +11,6 @@ from collections.abc import Callable, Iterable
 
 from warmup_insights.analysis.advice.facts import Failed, RunFacts
 from warmup_insights.analysis.advice.finding import Finding, Rule
-from warmup_insights.analysis.advice.known_texts import Statement
-from warmup_insights.analysis.advice.remedies import known_error, statement_of
 from warmup_insights.model.summary import RunSummary
 
 FULL_SHARE = 0.85
@@ -33,10 +31,12 @@ _ENGINE_FAILED = re.compile(
     r"EngineCore (?:failed to start|hit an exception)"
 )
 """What states that an engine did not start, above or below what ended it."""
+_OF_SWITCHES = re.compile(r"\bNVLS\b")
+"""NCCL, of memory for multicasts."""
 _IN_PIECES = "That was not possible. There are "
 """XLA, of memory of which what is free is stated: more than was wanted lies in pieces."""
 _MISMATCH = re.compile(
-    r"(?:^|[\s.])(?:KeyError|AttributeError|TypeError|ImportError|NameError):"
+    r"(?:^|[\s.])(?:KeyError|AttributeError|TypeError|ImportError|NameError|UnboundLocalError):"
 )
 
 
@@ -72,17 +72,10 @@ def _rule_of(facts: RunFacts, found: Failed) -> str:
     name = _rule_before_texts(facts, found)
     if name is not None:
         return name
-    stated = statement_about(facts, found)
-    if stated is not None:
-        return stated.rule
+    if facts.statement is not None:
+        return facts.statement.rule
     is_program = _MISMATCH.search(found.message) is not None
     return "program_error" if is_program else "failure_unexplained"
-
-
-def statement_about(facts: RunFacts, found: Failed) -> Statement | None:
-    """What the text of a failure explains of itself; None where it is nothing."""
-    stage = "" if found.is_serving else facts.stage
-    return statement_of(found.message, stage, facts.summary.config)
 
 
 def _rule_before_texts(facts: RunFacts, found: Failed) -> str | None:
@@ -93,7 +86,7 @@ def _rule_before_texts(facts: RunFacts, found: Failed) -> str | None:
         return "killed"
     if found.kind == "error":
         return _rule_of_error(facts, found)
-    if _is_of_the_host(facts, found):
+    if _is_elsewhere(facts, found):
         return None
     if found.is_serving:
         return "wake_up_failed" if _was_waking(facts) else "out_of_memory_serving"
@@ -166,12 +159,13 @@ def _found_no_room(facts: RunFacts, found: Failed) -> bool:
     return is_announced and not found.is_serving and cache is not None and cache <= 0
 
 
-def _is_of_the_host(facts: RunFacts, found: Failed) -> bool:
-    """Whether the memory that ran out is the host's, which an engine on a CPU shares."""
+def _is_elsewhere(facts: RunFacts, found: Failed) -> bool:
+    """Whether the memory that ran out is the host's, which an engine on a CPU shares, or that
+    of the switches between devices."""
     if found.kind == "out_of_memory" and facts.summary.device.kind == "cpu":
         return False
-    row = known_error(found.message)
-    return row is not None and row[0].rule == "host_limit"
+    is_of_host = facts.statement is not None and facts.statement.rule == "host_limit"
+    return is_of_host or _OF_SWITCHES.search(found.message) is not None
 
 
 def _was_waking(facts: RunFacts) -> bool:

@@ -8,6 +8,8 @@ from functools import cached_property
 
 from msgspec.structs import asdict
 
+from warmup_insights.analysis.advice.known_texts import Statement
+from warmup_insights.analysis.advice.remedies import statement_of
 from warmup_insights.analysis.plan.planning import Planner
 from warmup_insights.errors import InputError
 from warmup_insights.model.events import Bucket
@@ -192,6 +194,15 @@ class RunFacts:
     def start(self) -> Start | None:
         """The parts of the start-up; None unless the run holds all of it."""
         return start_of(self.summary)
+
+    @cached_property
+    def statement(self) -> Statement | None:
+        """What the text of the failure explains of itself; None where it is nothing."""
+        found = self.failed
+        if found is None:
+            return None
+        stage = "" if found.is_serving else self.stage
+        return statement_of(found.message, stage, self.summary.config)
 
     @cached_property
     def failed(self) -> Failed | None:

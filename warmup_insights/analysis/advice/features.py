@@ -5,9 +5,14 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from warmup_insights.analysis.advice.finding import Value, Way
+from warmup_insights.analysis.advice.change import Value, Way
 
 _OFF = ("false", "none", "0", "1", "", "auto", "{}", "[]")
+
+
+def is_on(value: Value) -> bool:
+    """Whether a setting has a value that is more than its default."""
+    return str(value).lower() not in _OFF
 
 
 @dataclass(frozen=True)
@@ -25,8 +30,7 @@ class Feature:
 
     def is_on(self, config: Mapping[str, Value]) -> bool:
         """Whether the run states that it has the feature."""
-        value = config.get(self.setting)
-        return value is not None and str(value).lower() not in _OFF
+        return self.setting in config and is_on(config[self.setting])
 
     def may_be_on(self, config: Mapping[str, Value]) -> bool:
         """Whether nothing states that the run does without it."""

@@ -6,10 +6,10 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Literal
 
+from warmup_insights.analysis.advice.change import Value, Way
 from warmup_insights.analysis.advice.facts import RunFacts, Start
 
 Severity = Literal["high", "medium", "low"]
-Value = float | int | str
 
 HIGH_SHARE, MEDIUM_SHARE = 0.25, 0.10
 """From which share of the start-up or of the KV cache a finding is high or medium.
@@ -32,35 +32,6 @@ def severity_in(
     if start is None or seconds is None:
         return otherwise
     return severity_of(start.share(seconds))
-
-
-@dataclass(frozen=True)
-class Way:
-    """One of several changes, each of which is enough by itself."""
-
-    suggestion: str
-    """The change in words."""
-    price: str
-    """What it costs, or why it does not help."""
-    changes: Mapping[str, Value] = field(default_factory=dict)
-    """Setting to value, by the engine's own name; empty when the way does not help."""
-
-    @classmethod
-    def that_sets(cls, price: str, more: str = "", **changes: Value) -> Way:
-        """The way that only sets these, in the words of `as_set`, with `more` behind."""
-        return cls(f"{as_set(changes)}{more}", price, changes)
-
-
-def as_set(changes: Mapping[str, Value]) -> str:
-    """Settings as they are given: variables with `=`, others as options, which stand alone
-    where the value is True."""
-    texts = {n: f"{v:g}" if isinstance(v, float) else v for n, v in changes.items()}
-    return " ".join(
-        f"{name}={text}"
-        if name.isupper()
-        else f"--{name.replace('_', '-')}" + ("" if text is True else f" {text}")
-        for name, text in texts.items()
-    )
 
 
 @dataclass(frozen=True)
@@ -141,11 +112,6 @@ def start_rule(
         return Rule(decide.__name__, applies_when, needed, of_facts, **texts)
 
     return made
-
-
-def count_of(number: int, noun: str) -> str:
-    """A count with its noun: `1 shape`, `2 shapes`."""
-    return f"{number:,} {noun}" if number == 1 else f"{number:,} {noun}s"
 
 
 MAX_LISTED = 20

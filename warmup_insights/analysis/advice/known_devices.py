@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable
 
-from warmup_insights.analysis.advice.finding import Way
+from warmup_insights.analysis.advice.change import Way
 from warmup_insights.analysis.advice.known_texts import (
     EAGER,
     NO_DEEP_GEMM,
@@ -215,6 +215,10 @@ ROWS: tuple[KnownError, ...] = (
          (Way("a newer tpu-inference, whose kernels fit this chip and model, or LIBTPU_INIT_ARGS="
               "--xla_tpu_scoped_vmem_limit_kib with more", "none known"),
           _ON_CHIP)),
+        (r"no attribute '?get_cuda_view_from_cpu_tensor",
+         "This build has no view of host memory on its device, which offloading to the host needs",
+         (Way("no --cpu-offload-gb: more devices, or weights of fewer bits", "devices, or accuracy"),
+          Way("a newer vLLM, where it offloads on this device", "another image"))),
         (r"UVA is not available",
          "The model runner needs pinned memory, which is off (under WSL2 unless it is asked for)",
          (Way.that_sets("WSL2 with a kernel of 4.19.121 or newer",
@@ -323,9 +327,18 @@ ROWS: tuple[KnownError, ...] = (
          "The process may not open the device",
          (Way("the device files in the container (--device /dev/kfd --device /dev/dri) and the "
               "groups that own them (--group-add video, render)", "none"),)),
+        (r"AmdSmi\w{0,20}Exception|AMDSMI_STATUS",
+         "The monitoring library of AMD's driver (amdsmi) does not answer",
+         (Way("/dev/kfd and every /dev/dri/renderD* for the process that starts the engine: --device of "
+              "both, and the groups that own them (video, render); `amd-smi static` as that user",
+              "none"),
+          Way("an image with the ROCm that the driver and the device need", "another image"))),
         (r"invalid device ordinal",
          "A rank requested a device that is not there",
-         (Way("--tensor-parallel-size of at most the devices that are visible "
+         (Way("on AMD RAY_EXPERIMENTAL_NOSET_HIP_VISIBLE_DEVICES=1 for `ray start` and the engine: "
+              "otherwise Ray shows each worker one device, which the engine counts from 0 anew",
+              "none", where={"distributed_executor_backend": "ray"}),
+          Way("--tensor-parallel-size of at most the devices that are visible "
               "(`nvidia-smi -L`, CUDA_VISIBLE_DEVICES)", "more of the weights on each"),)),
         (r"libtpu.{0,20}lockfile",
          "The lock of the TPU belongs to another process, or to one that ended",

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable
 
-from warmup_insights.analysis.advice.finding import Way
+from warmup_insights.analysis.advice.change import Way
 from warmup_insights.analysis.advice.known_texts import (
     EAGER,
     MEMORY_OF_SHM,
@@ -31,6 +31,12 @@ _COMPLETE = Way(
     "a complete folder: config.json, the tokenizer and all weights; for GGUF or Mistral files "
     "--load-format, --config-format and --tokenizer that fit",
     "another download",
+)
+_ONE_DRAFT = Way(
+    "the method (eagle, eagle3, mtp) and the draft model in --speculative-config that belong "
+    "together, with a draft in the form that vLLM reads, where its weights are the ones",
+    "none",
+    where={"speculative_config": True},
 )
 _MODEL_CODE = Way(
     "HF_MODULES_CACHE on a volume that the processes of all nodes may read, and the files of "
@@ -238,6 +244,10 @@ ROWS: tuple[KnownError, ...] = (
          (Way("what brings {1} into the image, in a directory of LD_LIBRARY_PATH",
               "a larger image"),
           _SAME_RELEASE)),
+        (r"(?:No such file or directory|Errno 2\b)[^']{0,60}'([^']{1,200}/aiter/jit/build)\b",
+         "AITER compiles its kernels in a folder that is not there",
+         (Way("`mkdir -p {1}`, writable for the user, or AITER_JIT_DIR with a folder that is", "none"),
+          Way.that_sets("slower kernels", VLLM_ROCM_USE_AITER="0"))),
         (r"(?:No such file or directory|Errno 2\b)[^']{0,60}'([^']{1,200})'",
          "A file or program is not there",
          (Way("{1} in the image, or mounted there: a path is one inside the container",
@@ -465,6 +475,21 @@ ROWS: tuple[KnownError, ...] = (
               "load_format": "mistral", "tokenizer_mode": "mistral"}),
           Way("consolidated*.safetensors out of the folder, where the files of Hugging Face's form "
               "are there as well", "none"))),
+        (r"\.(?:absmax|nested_absmax|quant_map|quant_state\.bitsandbytes\w{0,20})'",
+         "The checkpoint is one of bitsandbytes, and was read as another",
+         (Way("--quantization bitsandbytes --load-format bitsandbytes", "none",
+              {"quantization": "bitsandbytes", "load_format": "bitsandbytes"}),
+          Way("--pipeline-parallel-size instead of --tensor-parallel-size, or a newer vLLM, where "
+              "this version divides no such weights among ranks", "stages run one after the other"))),
+        (r"'(?:[\w.]{0,80}\.)?(\w{1,40})\.(?:weight_packed|weight_scale\w{0,10}|input_scale|"
+         r"weight_zero_point|weight_shape|qweight|qzeros|scales|g_idx)'",
+         "A layer is quantised in the checkpoint, and not in this version",
+         (Way("a vLLM as new as the checkpoint, which may hold {1} quantised, or the one that the "
+              "checkpoint was made for", "another image"),
+          Way("a build of the model in which {1} is not quantised (the list `ignore` of "
+              "llm-compressor, `modules_to_not_convert` of others)", "another checkpoint"),
+          Way("--quantization, where config.json lacks its quantization_config", "none"),
+          _ONE_DRAFT)),
         (r"KeyError: '(?:[\w.]{1,80}\.)?layers\.\d|no module or parameter named|not initialized from checkpoint|size mismatch for|"
          r"Attempted to load weight|Tried to load weights of size|: assert .{0,100}loaded_weight\.(?:shape|size|numel)",
          "The checkpoint and the engine disagree about the weights",
@@ -472,7 +497,8 @@ ROWS: tuple[KnownError, ...] = (
               "version was tested with", "another image or checkpoint"),
           Way("the architecture and the form of the files as the model card gives them: "
               "--hf-overrides, --runner and --convert, or --config-format, --load-format and "
-              "--tokenizer-mode (mistral), where the engine took another one", "none"))),
+              "--tokenizer-mode (mistral), where the engine took another one", "none"),
+          _ONE_DRAFT)),
     ),
     *rows(
         "build_failed",
@@ -550,9 +576,12 @@ ROWS: tuple[KnownError, ...] = (
     *rows(
         "packages_mismatch",
         (r"No module named '?vllm\._|_OpNamespace|Could not run '_\w{0,20}C\w{0,20}::",
-         "The compiled part of vLLM is missing, or was built for another device or torch",
+         "The compiled part of vLLM is missing, was built for another device or torch, or lacks an "
+         "operation there",
          (Way("vLLM as built for this device and torch (a wheel or image of the release), and a "
-              "start outside of its source folder", "another image"),)),
+              "start outside of its source folder", "another image"),
+          Way("a newer vLLM, where the log has no line that importing vllm._C failed",
+              "another image"))),
         (r"failed to be inspected|Could not import module '\w{1,80}'\. Are this object",
          "A module that the model needs failed when it was imported",
          (Way("what the first error above the line requires: the traceback of the import names "
@@ -581,7 +610,8 @@ ROWS: tuple[KnownError, ...] = (
          "A package needs Python 3.12: there `array.array` is a generic type",
          (Way("Python 3.12 or newer in the environment, or the release of the package before",
               "another environment"),)),
-        (r"rope_scaling.{0,40}(?:must be a dictionary|should have a)|"
+        (r"rope_scaling.{0,40}(?:must be a dictionary|should have a)|assert \"\w{1,20}\" in "
+         r"rope_scaling|"
          r"Invalid type of HuggingFace|'(?!(?:Vllm|Model|Cache|Parallel|Scheduler|Device|Load|"
          r"LoRA|Speculative|Compilation|Observability|KV|Structured|Decoding|MultiModal|Pooler|"
          r"Pass|Attention|Kernel|Offload|\w{0,40}Quant|Fp8|AWQ|GPTQ|BitsAnd|Compressed|INC)"
@@ -641,12 +671,24 @@ ROWS: tuple[KnownError, ...] = (
               "another environment"),
           _SAME_RELEASE,
           Way("the package built anew against this torch", "time, and a compiler"))),
+        (r"-packages/(?!vllm[/.]|torch/|nvidia/)([A-Za-z]{1,30}(?:_[a-z]{1,30})?)\S{0,200}: undefined "
+         r"symbol: ",
+         "A package does not fit the libraries that are installed",
+         (Way("another release of {1}: a newer one, or the one that this vLLM names (`pip check`); what "
+              "it compiled at an earlier start is removed with it", "another environment"),
+          _SAME_RELEASE)),
         (r"vllm/_\w{1,40}\.\S{0,40}: undefined symbol: _Z\d",
          "The compiled part of vLLM is not of its sources",
          (Way("vLLM built anew in an empty build folder, for the devices that are there "
               "(TORCH_CUDA_ARCH_LIST)", "time, and a compiler"),
           Way("the wheel or image of the release instead of a build of your own",
               "another environment"))),
+        (r"undefined symbol: \w{1,80}, version (lib[\w+-]{1,40}\.so[.\d]{0,10})",
+         "An older library was loaded before the one that a package brings",
+         (Way("LD_LIBRARY_PATH unset, or with the folder of the {1} that the package brings first "
+              "(of pip site-packages/nvidia/.../lib; `ldd` of the file in the error shows "
+              "which one is loaded)", "none"),
+          _SAME_RELEASE)),
         (r"undefined symbol|torchvision::nms does not exist|Numpy is not available|version `\w{1,20}_[\d.]{1,12}' not found|"
          r"compiled using NumPy 1|multiarray failed|version .{0,80}does not match|"
          r"requires .{1,60}but .{1,60}(?:found|installed)",

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from warmup_insights.analysis.advice.finding import Way
+from warmup_insights.analysis.advice.change import Way
 from warmup_insights.analysis.advice.known_texts import MEMORY_OF_SHM, KnownError, rows
 
 _HOST_INTERFACE = Way(
@@ -38,6 +38,10 @@ _GAUDI_LINKS = (
 ROWS: tuple[KnownError, ...] = (
     *rows(
         "ranks_not_connected",
+        (r"Version mismatch: The cluster was started with",
+         "Ray or Python of this node is of another version than that of the cluster",
+         (Way("one image for all nodes, or the same Ray and Python on each: the lines below the error "
+              "name both sides", "none"),)),
         (r"Every node should have a unique IP address",
          "Ray and vLLM know a node by different addresses",
          (_RAY_ADDRESS,)),
@@ -84,6 +88,20 @@ ROWS: tuple[KnownError, ...] = (
               "naive)", "slower between the experts"),
           Way("ranks of one node, or a newer vLLM and DeepEP, where the ranks of several nodes "
               "share memory over NVLink", "another image"))),
+        (r"\bNVLS\b",
+         "The switches between the devices (NVSwitch) gave no memory for NVLS",
+         (Way.that_sets("slower all-reduces of large tensors", NCCL_NVLS_ENABLE="0"),
+          Way("nvidia-fabricmanager of the driver's version, started anew with nothing on the "
+              "devices: processes that ended may hold what the switches have",
+              "what runs on the devices"))),
+        (r"internode::init|\bNVSHMEM|nvshmem|\bibgda\b",
+         "The library between the experts of several nodes (NVSHMEM) did not start",
+         (Way("the adapters for the container: /dev/infiniband and IPC_LOCK, or --privileged, which "
+              "IBGDA needs where the host does not allow it otherwise", "rights of the container"),
+          Way("NVSHMEM_DEBUG=INFO: the first lines of it with a status name what failed; "
+              "NVSHMEM_HCA_LIST with the adapters", "the log does not hold more than this"),
+          Way("--all2all-backend allgather_reducescatter, which does without it",
+              "slower between the experts"))),
         (r"nixlBackendError|NIXL_ERR_BACKEND",
          "NIXL could not set up its transport",
          (Way("UCX with support for the devices: `UCX WARN` lines above name transports that are "
@@ -145,6 +163,9 @@ ROWS: tuple[KnownError, ...] = (
           Way("a restart of the host after an update of its driver; a driver as new as the CUDA "
               "of NCCL (the lines `cudaDriverVersion` and `NCCL version`)",
               "what runs on its devices"),
+          Way("NCCL_NVLS_ENABLE=0 on a host with NVSwitch, where it fails before the weights are "
+              "read: NCCL 2.29 ends where earlier ones went on without NVLS",
+              "slower all-reduces of large tensors"),
           Way("NCCL_P2P_DISABLE=1, then NCCL_CUMEM_ENABLE=0, one at a time: virtual devices "
               "(vGPU) have neither", "slower; shows which call fails"))),
         (r"NCCL|RCCL|nccl[A-Z]\w{1,40}|hccl\w{1,20}",

@@ -6,7 +6,7 @@ import math
 import re
 from collections.abc import Iterable
 
-from warmup_insights.analysis.advice.finding import Way, count_of
+from warmup_insights.analysis.advice.change import Way, count_of
 from warmup_insights.analysis.advice.known_texts import KnownError, rows
 from warmup_insights.analysis.plan.planning import MAX_UTILIZATION
 
@@ -286,6 +286,32 @@ def _later_name(match: re.Match[str]) -> Iterable[Way]:
     )
 
 
+_CONNECTORS = {
+    "LMCacheConnector": "LMCacheConnectorV1", "LMCacheConnectorV1": "LMCacheConnector",
+    "SharedStorageConnector": "ExampleConnector", "ExampleConnector": "SharedStorageConnector",
+}  # fmt: skip
+"""Names of one connector in releases and engines (vLLM `kv_connector/factory.py`)."""
+
+
+def _other_connector(match: re.Match[str]) -> Iterable[Way]:
+    """The name of a connector in other releases; a package may bring one of its own."""
+    other = _CONNECTORS.get(match[1])
+    if other is not None:
+        yield Way(
+            f"kv_connector {other} in --kv-transfer-config",
+            "none; the name of another release or engine",
+        )
+    yield Way(
+        "a kv_connector that this version has, or kv_connector_module_path with the module of "
+        f"{match[1]}, where a package brings it",
+        "none",
+    )
+    yield Way(
+        "a vLLM whose documentation of the connector names this version",
+        "another image",
+    )
+
+
 _ORDERED_RANGE = Way(
     "VLLM_PROMPT_... and VLLM_DECODE_..._BUCKET_MIN at most their _MAX: the lines `bucket "
     "config` above list (min, step, max); an unset _MAX follows from max_num_seqs, "
@@ -364,6 +390,20 @@ ROWS: tuple[KnownError, ...] = (
           Way("no --disable-hybrid-kv-cache-manager", "none"))),
         (r"n_physical_experts=(\d{1,6}) must be divisible by ep_size=(\d{1,6})",
          "The experts do not divide among the ranks", _dividing_experts),
+        (r"Unsupported connector type: (\w{1,80})",
+         "This version has no KV connector of this name",
+         _other_connector),
+        (r"issubclass\(connector_cls, KVConnectorBase\)",
+         "The KV connector is none of the V0 engine, which this run has",
+         (Way("the V1 engine: VLLM_USE_V1 unset or 1, and nothing that it does not have",
+              "none"),
+          Way("another kv_connector in --kv-transfer-config", "how caches are passed on"))),
+        (r"Expected at least (\d{1,9}) dummy tokens for profiling, but (?:found|got:?) (\d{1,9})",
+         "The profiling run makes fewer tokens of images than its prompt has",
+         (Way("--max-num-batched-tokens and --max-model-len of at most {2}: a prompt of the "
+              "profiling run follows from them", "longer requests are refused"),
+          Way("another number of images in --limit-mm-per-prompt", "requests with more are refused"),
+          Way("a newer vLLM, whose profiling run fills the prompt", "another image"))),
         (r"Block size must be a multiple of (\d{1,6})",
          "The attention backend takes no blocks of this size",
          (Way("--block-size {1} or a multiple of it, or none", "none", {"block_size": "{1}"}),)),
@@ -475,11 +515,6 @@ ROWS: tuple[KnownError, ...] = (
          "There is no parser of this name",
          (Way("one of the names in the message instead of {2}, or a newer vLLM that has it",
               "none"),)),
-        (r"not divisible by weight quantization",
-         "Blocks of the quantised weights do not divide among so many ranks",
-         (Way("a smaller --tensor-parallel-size", "each device holds more of the weights"),
-          Way("--enable-expert-parallel, where the layer is one of experts: each rank holds "
-              "whole ones", "another division of the work between ranks"))),
         (r"is not divisible by min_thread_[kn].{0,100}?--quantization (\w{1,40})",
          "Quantised weights do not fit the kernel on so many ranks",
          (Way("a smaller --tensor-parallel-size, where it is more than 1",
@@ -489,9 +524,12 @@ ROWS: tuple[KnownError, ...] = (
           Way("a newer vLLM, which takes another kernel for such a layer alone",
               "another image"))),
         (r"(?:input|output)_size_per_partition|not aligned with the quantized weight shape|"
+         r"not divisible by weight quantization|\bsize_[kn] must (?:be )?divisible by|"
          r"\bsize_[kn] = \d{1,9},? is not divisible by",
          "Quantised weights do not divide among so many ranks",
          (Way("a smaller --tensor-parallel-size", "each device holds more of the weights"),
+          Way("--enable-expert-parallel, where the layer is one of experts: each rank holds "
+              "whole ones", "another division of the work between ranks"),
           Way("another kind of quantisation, of larger or no groups", "another checkpoint"))),
         (r"[Tt]arget and draft model should have the same voca",
          "The draft model has another vocabulary than the model",

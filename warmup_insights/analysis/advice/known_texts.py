@@ -6,7 +6,7 @@ import re
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 
-from warmup_insights.analysis.advice.finding import Way
+from warmup_insights.analysis.advice.change import Way
 
 MAX_TEXT = 2000
 AS_STATED = Way("a value as the message requires it", "none")
@@ -90,6 +90,7 @@ def _filled(way: Way, own: tuple[str, ...]) -> Iterator[Way]:
             way.suggestion.format(*own),
             way.price.format(*own),
             {**way.changes, **texts, **numbers},
+            way.where,
         )
 
 

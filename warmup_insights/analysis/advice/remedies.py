@@ -2,13 +2,15 @@
 
 A text that a row of the tables `known_*.py` matches has its meaning and its ways out, with
 the remedy that the text states besides. Any other text has what it states of itself
-(`stated.py`): a remedy, a refusal, a requirement, a value.
+(`stated.py`): a remedy, a refusal, a requirement, a value. Of both, what the run has already
+is no way out, and what it has for a setting that a way names stands beside it.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
+from dataclasses import replace
 
 from warmup_insights.analysis.advice import (
     known_devices,
@@ -16,9 +18,14 @@ from warmup_insights.analysis.advice import (
     known_ranks,
     known_settings,
 )
-from warmup_insights.analysis.advice.finding import Value
-from warmup_insights.analysis.advice.known_texts import KnownError, Statement
-from warmup_insights.analysis.advice.stated import missing_remedy, statement
+from warmup_insights.analysis.advice.change import Value, Way
+from warmup_insights.analysis.advice.features import is_on
+from warmup_insights.analysis.advice.known_texts import (
+    AS_STATED,
+    KnownError,
+    Statement,
+)
+from warmup_insights.analysis.advice.stated import missing_remedy, present, statement
 
 KNOWN: tuple[KnownError, ...] = (
     *known_settings.ROWS, *known_devices.ROWS, *known_files.ROWS, *known_ranks.ROWS,
@@ -26,6 +33,8 @@ KNOWN: tuple[KnownError, ...] = (
 """Errors whose text names their cause: texts of vLLM, torch, CUDA, NCCL, Ray, the Hugging
 Face libraries, Triton and the Gaudi bridge. The first row that matches counts, so a narrow
 text stands before a wide one."""
+_LEFT_OUT = re.compile(r"no --([a-z][a-z\d-]{2,60})(?=$|[,;])")
+"""A way that leaves an option out, and nothing else."""
 
 
 def known_error(message: str) -> tuple[KnownError, re.Match[str]] | None:
@@ -40,8 +49,44 @@ def statement_of(
     """What the text of an error explains of itself, in a stage; None where it is nothing."""
     row = known_error(message)
     if row is None:
-        return statement(message, stage, config)
+        stated = statement(message, stage, config)
+        if stated is None:
+            return None
+        return replace(stated, ways=tuple(_fitting(stated.ways, config)))
     known, match = row
     ways = known.filled(match)
     more = missing_remedy(message, ways, config)
-    return Statement(known.rule, known.title, (*ways, *more))
+    fitting = [
+        replace(way, suggestion=way.suggestion + present(way.suggestion, config))
+        for way in _fitting(ways, config)
+    ]
+    return Statement(known.rule, known.title, (*fitting, *more))
+
+
+def _fitting(ways: Iterable[Way], config: Mapping[str, Value]) -> list[Way]:
+    """The ways without those that the run has taken already or that are for other settings;
+    those for settings that it has come first, those for settings that it does not state last."""
+    left = [way for way in ways if not _is_taken(way, config)]
+    left = [way for way in left if all(_may_hold(way, n, config) for n in way.where)]
+    left.sort(key=lambda way: sum(-1 if n in config else 1 for n in way.where))
+    return left or [AS_STATED]
+
+
+def _is_taken(way: Way, config: Mapping[str, Value]) -> bool:
+    """Whether a way only sets what the run has, or leaves out what it does without."""
+    if way.changes:
+        return all(
+            str(config.get(name)) == str(value) for name, value in way.changes.items()
+        )
+    match = _LEFT_OUT.match(way.suggestion)
+    name = match[1].replace("-", "_") if match is not None else ""
+    return name in config and not is_on(config[name])
+
+
+def _may_hold(way: Way, name: str, config: Mapping[str, Value]) -> bool:
+    """Whether a setting may have the value that a way is for; whether the run states one that
+    is on, where True stands for any."""
+    wanted = way.where[name]
+    if name not in config:
+        return wanted is not True
+    return is_on(config[name]) if wanted is True else str(config[name]) == str(wanted)

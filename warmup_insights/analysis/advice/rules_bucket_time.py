@@ -12,12 +12,10 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from statistics import fmean, median
 
+from warmup_insights.analysis.advice.change import Value, Way, count_of
 from warmup_insights.analysis.advice.facts import RunFacts, Start
 from warmup_insights.analysis.advice.finding import (
     Finding,
-    Value,
-    Way,
-    count_of,
     rule,
     severity_in,
     severity_of,
@@ -26,17 +24,21 @@ from warmup_insights.analysis.advice.finding import (
 from warmup_insights.analysis.advice.rules_buckets import (
     BUCKET_FILE,
     CONTEXT_MAX,
-    beyond_ranges,
     context_max_leaves_zero,
-    integer,
     other_strategy,
     reads_ranges,
 )
-from warmup_insights.analysis.misses import WORDS, dimensions_of
+from warmup_insights.analysis.misses import (
+    WORDS,
+    Diagnosis,
+    diagnose,
+    dimensions_of,
+    whole_number,
+)
 from warmup_insights.bucketing.linear import linear_range
 from warmup_insights.errors import InputError
 from warmup_insights.model.figures import BY_NAME
-from warmup_insights.model.summary import PHASES, BucketRow, Miss, RunSummary
+from warmup_insights.model.summary import PHASES, BucketRow, RunSummary
 from warmup_insights.rules import is_bucketing_off
 from warmup_insights.rules.setting_lives import has_setting
 from warmup_insights.units import format_duration
@@ -292,7 +294,7 @@ def _wider_step(
     """A batch step that is a few times as wide, of linear decode buckets."""
     name = "VLLM_DECODE_BS_BUCKET_STEP"
     values = sorted({row.bucket[0] for row in rows})
-    step = integer(facts.summary.config.get(name))
+    step = whole_number(facts.summary.config.get(name))
     if not reads_ranges(facts.summary) or not step or len(values) < 4:
         return None
     factors = (factor,) if factor is not None else (4, 2)
@@ -360,7 +362,7 @@ def _near_twin(facts: RunFacts, rows: Sequence[BucketRow]) -> Drop | None:
     if not reads_ranges(facts.summary) or len(values) < 4:
         return None
     before, twin, last = values[-3:]
-    step = integer(facts.summary.config.get("VLLM_DECODE_BLOCK_BUCKET_STEP"))
+    step = whole_number(facts.summary.config.get("VLLM_DECODE_BLOCK_BUCKET_STEP"))
     is_twin = (last - twin) < TWIN * last and 2 * (last - twin) < (step or 0)
     is_missed = any(miss.phase == "decode" for miss in facts.summary.misses)
     if not is_twin or is_missed or facts.figure("num_kv_blocks") != last:
@@ -513,13 +515,11 @@ def warmup_skipped(facts: RunFacts) -> Iterator[Finding]:
     summary = facts.summary
     if summary.status != "skipped" or not summary.misses:
         return
-    beyond = [beyond_ranges(summary, miss) for miss in summary.misses]
-    covered = [
-        miss for miss, found in zip(summary.misses, beyond, strict=True) if not found
-    ]
+    found = diagnose(summary)
+    covered = [item for item in found if not item.needs]
     if not covered:
         return
-    is_known = all(found is not None for found in beyond)
+    is_known = all(item.is_known for item in found)
     count = sum(miss.count for miss in covered)
     spent, warmup = _compiling_s(summary, covered), _usual_warmup_s(facts)
     numbers: dict[str, Value] = {"num_shapes": len(covered), "num_warnings": count}
@@ -568,7 +568,7 @@ def _usual_warmup_s(facts: RunFacts) -> float | None:
     return median(seen) if seen else None
 
 
-def _compiling_s(summary: RunSummary, misses: Iterable[Miss]) -> float | None:
+def _compiling_s(summary: RunSummary, misses: Iterable[Diagnosis]) -> float | None:
     """What the first request of each shape took longer than the next ones of it."""
     shapes = {(miss.phase, miss.shape) for miss in misses}
     found = [

@@ -5,15 +5,12 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from statistics import median
-from typing import Any
 
+from warmup_insights.analysis.advice.change import Value, Way, count_of
 from warmup_insights.analysis.advice.facts import LEAST_S, RunFacts
 from warmup_insights.analysis.advice.finding import (
     MAX_LISTED,
     Finding,
-    Value,
-    Way,
-    count_of,
     first_lines,
     rule,
     severity_in,
@@ -25,7 +22,6 @@ from warmup_insights.analysis.misses import (
     diagnose,
     dimensions_of,
     highest_needs,
-    range_variables,
 )
 from warmup_insights.analysis.plan.regenerate import (
     bucketing_settings,
@@ -36,7 +32,7 @@ from warmup_insights.analysis.plan.regenerate import (
 from warmup_insights.bucketing.generate import generate
 from warmup_insights.errors import InputError
 from warmup_insights.model.events import Bucket
-from warmup_insights.model.summary import PHASES, Miss, RunSummary
+from warmup_insights.model.summary import PHASES, RunSummary
 from warmup_insights.rules.setting_lives import has_setting
 from warmup_insights.units import format_bytes, format_duration
 
@@ -96,14 +92,6 @@ def other_strategy(summary: RunSummary) -> tuple[str, Value, dict[str, int]] | N
         return None
     counts = {phase: len(buckets) for phase, buckets in made.items()}
     return (*strategy_variable(summary, other), counts)
-
-
-def integer(value: Any) -> int | None:
-    """A setting as a whole number; None when it is none."""
-    try:
-        return int(str(value))
-    except ValueError:
-        return None
 
 
 BUCKET_FILE = "VLLM_BUCKETING_FROM_FILE"
@@ -185,25 +173,6 @@ def executed_differently(facts: RunFacts) -> Iterator[Finding]:
     )
 
 
-def beyond_ranges(summary: RunSummary, miss: Miss) -> dict[str, int] | None:
-    """Range variables that a missed shape is above, with the value that it needs.
-
-    The largest bucket that the run lists counts; where it lists none, the range as set.
-    None where neither is known in any dimension.
-    """
-    shape = miss.fallback or miss.shape
-    listed = [b for b in summary.phase(miss.phase).buckets if len(b) == len(shape)]
-    found, is_known = {}, False
-    for d, name in enumerate(range_variables(summary, miss.phase, len(shape))):
-        largest = max((b[d] for b in listed), default=None)
-        if largest is None:
-            largest = integer(summary.config.get(name))
-        is_known = is_known or largest is not None
-        if largest is not None and miss.shape[d] > largest:
-            found[name] = shape[d]
-    return found if is_known else None
-
-
 @rule(
     "shapes met no bucket while serving",
     "misses, bucket lists or ranges as read",
@@ -231,34 +200,31 @@ def missed_shapes(facts: RunFacts) -> Iterator[Finding]:
 
 def _ranges_too_small(facts: RunFacts) -> Iterator[Finding]:
     """Shapes beyond the ranges, which a warm-up would not have prepared either."""
-    needs = [
-        (miss, beyond_ranges(facts.summary, miss)) for miss in facts.summary.misses
-    ]
-    needs = [(miss, need) for miss, need in needs if need]
-    if not needs or not reads_ranges(facts.summary):
+    found = [item for item in diagnose(facts.summary) if item.needs]
+    if not found or not reads_ranges(facts.summary):
         return
-    highest = highest_needs(need for _, need in needs)
+    highest = highest_needs(item.needs for item in found)
     requested = ", ".join(
         f"{name} is {facts.summary.config[name]}"
         for name in highest
         if name in facts.summary.config
     )
-    count = sum(miss.count for miss, _ in needs)
+    count = sum(item.count for item in found)
     wider, is_file = _wider(facts.summary, highest)
-    lines = dict.fromkeys(str(miss.fallback or miss.shape) for miss, _ in needs)
+    lines = dict.fromkeys(str(item.wanted) for item in found)
     way = _file_way(len(lines)) if is_file else wider
     yield Finding(
         "medium",
-        f"{count_of(len(needs), 'shape')} came that the bucket ranges do not cover, so a "
-        f"warm-up would not have prepared {'it' if len(needs) == 1 else 'them'}"
+        f"{count_of(len(found), 'shape')} came that the bucket ranges do not cover, so a "
+        f"warm-up would not have prepared {'it' if len(found) == 1 else 'them'}"
         + (f": {requested}." if requested else "."),
-        {"num_shapes": len(needs), "num_warnings": count},
+        {"num_shapes": len(found), "num_warnings": count},
         BUCKET_FILE if is_file else next(iter(highest)),
         way.suggestion,
-        f"{count_of(len(needs), 'compilation')} less while serving, once warm-up is on",
+        f"{count_of(len(found), 'compilation')} less while serving, once warm-up is on",
         tuple(lines)
         if is_file
-        else tuple(f"{miss.phase} {miss.shape}" for miss, _ in needs)[:MAX_LISTED],
+        else tuple(f"{item.phase} {item.shape}" for item in found)[:MAX_LISTED],
         changes=way.changes,
         price=way.price,
         ways=(Way(wider.suggestion, wider.price),) if is_file else (),

@@ -6,12 +6,10 @@ import re
 from collections.abc import Iterator, Sequence
 
 from warmup_insights.analysis.advice.cause import failure_rule, poisoned_by
+from warmup_insights.analysis.advice.change import Value, Way, count_of
 from warmup_insights.analysis.advice.facts import LEAST_S, Failed, RunFacts, Start
 from warmup_insights.analysis.advice.finding import (
     Finding,
-    Value,
-    Way,
-    count_of,
     rule,
     severity_in,
     severity_of,

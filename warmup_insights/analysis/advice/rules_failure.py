@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 
 from warmup_insights.analysis.advice.cause import (
     STEP_PROFILING,
     failure_rule,
-    statement_about,
 )
+from warmup_insights.analysis.advice.change import Value, Way
 from warmup_insights.analysis.advice.facts import Failed, RunFacts
-from warmup_insights.analysis.advice.finding import Finding, Rule, Value, Way, rule
-from warmup_insights.analysis.advice.known_texts import AS_STATED, EAGER
+from warmup_insights.analysis.advice.finding import Finding, Rule, rule
+from warmup_insights.analysis.advice.known_texts import EAGER
 from warmup_insights.analysis.advice.rules_settings import probe_of
 from warmup_insights.analysis.advice.stated import (
     OTHER_RELEASE,
@@ -94,24 +94,29 @@ def program_error(facts: RunFacts, found: Failed) -> Iterator[Finding]:
     """An error of a program: no setting of memory or buckets changes it."""
     engine = facts.summary.engine
     who = f"{engine.name or 'the engine'} {engine.version or 'of unknown version'}"
-    plugin = "vllm-gaudi of this version names the vLLM that it was made for"
+    plugin = ""
+    if engine.name == "vllm-gaudi":
+        plugin = "; vllm-gaudi of this version names the vLLM that it was made for"
+    elif facts.summary.device.kind == "hpu":
+        plugin = "; vllm-hpu-extension as the requirements of the fork name it"
+    together = Way(
+        f"versions that were released together: of vLLM, its plugins and connectors{plugin}",
+        f"the traceback ends in {found.module}"
+        if found.module
+        else "the log holds no proof; the last frames above the line name the "
+        "package whose call failed",
+    )
+    other = Way(
+        "another release of vLLM: a newer one, or the one that last started this model",
+        "another image; an error of a release is in its list of issues",
+    )
+    is_own = engine.name == "vllm" and (found.module or "").startswith("vllm/")
     yield finding_of(
         f"A program failed, not its memory: {shown_message(found)}{found.where}, {who}.",
         numbers_at(facts, found),
         [
             *_of_the_part(facts, found),
-            Way(
-                "versions that were released together: of vLLM, its plugins and connectors"
-                + (f"; {plugin}" if engine.name == "vllm-gaudi" else ""),
-                f"the traceback ends in {found.module}"
-                if found.module
-                else "the log holds no proof; the last frames above the line name the "
-                "package whose call failed",
-            ),
-            Way(
-                "another release of vLLM: a newer one, or the one that last started this model",
-                "another image; an error of a release is in its list of issues",
-            ),
+            *([other, together] if is_own else [together, other]),
             *_without_warmup(facts, found),
             *([] if found.module else [MODELS_TRANSFORMERS]),
         ],
@@ -553,30 +558,16 @@ def _ways_past(stage: str) -> Iterator[Way]:
 
 def _known(facts: RunFacts, found: Failed) -> Iterator[Finding]:
     """The cause that the text of an error names, and what removes it."""
-    stated = statement_about(facts, found)
+    stated = facts.statement
     if stated is None:
         return
     when = " while it served" if found.is_serving else ""
     yield finding_of(
         f"{stated.title}{when}: {shown_message(found)}{found.where}.",
         numbers_at(facts, found),
-        _not_yet_set(facts, stated.ways),
+        stated.ways,
         "the engine keeps serving" if found.is_serving else "the start gets past this error",
     )  # fmt: skip
-
-
-def _not_yet_set(facts: RunFacts, ways: Iterable[Way]) -> list[Way]:
-    """The ways without those that only set what the run has."""
-    config = facts.summary.config
-    left = [
-        way
-        for way in ways
-        if not way.changes
-        or any(
-            str(config.get(name)) != str(value) for name, value in way.changes.items()
-        )
-    ]
-    return left or [AS_STATED]
 
 
 NO_FORMULA = "none: the way out follows from the text"

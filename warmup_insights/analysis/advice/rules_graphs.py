@@ -9,12 +9,10 @@ from dataclasses import replace
 from itertools import pairwise
 from statistics import fmean, median
 
+from warmup_insights.analysis.advice.change import Value, Way, count_of
 from warmup_insights.analysis.advice.facts import RunFacts, Start
 from warmup_insights.analysis.advice.finding import (
     Finding,
-    Value,
-    Way,
-    count_of,
     rule,
     severity_in,
     severity_of,

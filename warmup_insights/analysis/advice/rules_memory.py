@@ -9,16 +9,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
+from warmup_insights.analysis.advice.change import Value, Way, count_of
 from warmup_insights.analysis.advice.facts import RunFacts
-from warmup_insights.analysis.advice.finding import (
-    Finding,
-    Severity,
-    Value,
-    Way,
-    count_of,
-    rule,
-    severity_of,
-)
+from warmup_insights.analysis.advice.finding import Finding, Severity, rule, severity_of
 from warmup_insights.analysis.advice.ways import fits_with
 from warmup_insights.analysis.plan.planning import (
     HEADROOM,

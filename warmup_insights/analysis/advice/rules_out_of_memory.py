@@ -14,15 +14,9 @@ from warmup_insights.analysis.advice.cause import (
     held_by_others,
     is_free_before,
 )
+from warmup_insights.analysis.advice.change import Value, Way, count_of
 from warmup_insights.analysis.advice.facts import Failed, RunFacts
-from warmup_insights.analysis.advice.finding import (
-    Finding,
-    Value,
-    Way,
-    count_of,
-    first_lines,
-    rule,
-)
+from warmup_insights.analysis.advice.finding import Finding, first_lines, rule
 from warmup_insights.analysis.advice.ways import (
     bytes_per_share,
     fewer_logits,
@@ -386,11 +380,13 @@ def allocation_refused(facts: RunFacts, found: Failed) -> Iterator[Finding]:
         return
     share = facts.utilization
     at = "" if share is None else f" at utilisation {share:g}"
+    sleeps = str(facts.summary.config.get("enable_sleep_mode", "")).lower() == "true"
     yield finding_of(
         f"{format_bytes(found.needed_bytes)} could not be had while {format_bytes(found.free_bytes)} "
         f"were reported free{at}{found.where}: this is no lack of room.",
         numbers_of(found, gpu_memory_utilization=share),
         [
+            *([_OTHER_ALLOCATOR] if sleeps else []),
             Way(
                 "look for a limit, fragmentation or another process on the device: "
                 f"{monitor(facts)}, dmesg, then the same start alone",
@@ -406,6 +402,12 @@ def allocation_refused(facts: RunFacts, found: Failed) -> Iterator[Finding]:
     )
 
 
+_OTHER_ALLOCATOR = Way(
+    "no --enable-sleep-mode, or a newer vLLM: with it memory is mapped by vLLM itself, and what "
+    "fails there is reported as a lack of memory (lines of cumem_allocator.cpp above it)",
+    "the engine cannot sleep",
+)
+"""vLLM `device_allocator/cumem.py`, `csrc/cumem_allocator.cpp`."""
 _NCCL = re.compile(r"\bNCCL\b|\bnccl[A-Z]|\bCuda failure \d")
 """The last is how NCCL's own checks print an error of CUDA."""
 _COMPUTED = ("utilization", "GRAPH_RESERVED_MEM")

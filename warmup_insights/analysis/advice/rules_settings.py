@@ -8,8 +8,9 @@ from dataclasses import dataclass
 from statistics import median
 from typing import Any
 
+from warmup_insights.analysis.advice.change import Value, count_of
 from warmup_insights.analysis.advice.facts import RunFacts, is_whole
-from warmup_insights.analysis.advice.finding import Finding, Value, count_of, rule
+from warmup_insights.analysis.advice.finding import Finding, rule
 from warmup_insights.analysis.advice.rules_buckets import reads_ranges
 from warmup_insights.analysis.plan.regenerate import (
     bucketing_inputs,

@@ -6,6 +6,7 @@ import re
 from collections.abc import Iterator
 from statistics import median
 
+from warmup_insights.analysis.advice.change import Value
 from warmup_insights.analysis.advice.facts import (
     GAUDI,
     RunFacts,
@@ -15,7 +16,6 @@ from warmup_insights.analysis.advice.facts import (
 )
 from warmup_insights.analysis.advice.finding import (
     Finding,
-    Value,
     rule,
     severity_of,
     start_rule,

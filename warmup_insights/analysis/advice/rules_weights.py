@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from statistics import median
 
+from warmup_insights.analysis.advice.change import Way
 from warmup_insights.analysis.advice.facts import (
     RunFacts,
     Start,
@@ -12,12 +13,7 @@ from warmup_insights.analysis.advice.facts import (
     weights_bytes,
     words_of,
 )
-from warmup_insights.analysis.advice.finding import (
-    Finding,
-    Way,
-    severity_of,
-    start_rule,
-)
+from warmup_insights.analysis.advice.finding import Finding, severity_of, start_rule
 from warmup_insights.model.summary import OF_OTHER_RANK, CheckpointFacts, RunSummary
 from warmup_insights.rules.setting_lives import has_setting
 from warmup_insights.units import format_bytes, format_duration
@@ -131,10 +127,13 @@ def weights_read(facts: RunFacts, start: Start) -> Iterator[Finding]:
     if known is not None and known.filesystem:
         title += f" from {known.filesystem}"
     setting, change, changes, price, ways = _reader(facts)
-    # Without a size nothing shows whether it was slow.
-    is_open = gain is None
+    severity = severity_of(start.share(seconds))
+    if gain is None:
+        # Nothing shows that it was slow; of a network several readers get more than one.
+        has_readers = is_dominant and setting == "load_format" and _is_on_network(known)
+        severity = "medium" if has_readers and severity == "high" else "low"
     yield Finding(
-        "low" if is_open else severity_of(start.share(seconds)),
+        severity,
         f"{title}.",
         numbers,
         setting,
@@ -244,6 +243,10 @@ def _reader(
 def _is_local(known: CheckpointFacts | None) -> bool:
     name = known.filesystem if known is not None else None
     return name is not None and name.upper() not in NETWORK
+
+
+def _is_on_network(known: CheckpointFacts | None) -> bool:
+    return known is not None and (known.filesystem or "").upper() in NETWORK
 
 
 def _offers_prefetch(summary: RunSummary) -> bool:

@@ -12,8 +12,8 @@ import re
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import replace
 
+from warmup_insights.analysis.advice.change import Value, Way
 from warmup_insights.analysis.advice.features import FEATURES, Feature
-from warmup_insights.analysis.advice.finding import Value, Way
 from warmup_insights.analysis.advice.known_texts import (
     MAX_TEXT,
     OTHER_BUILD,
@@ -122,7 +122,7 @@ _REFUSES = re.compile(
     r"\bnot implemented (?:for|with|on|yet)\b)"
 )
 _MUST = re.compile(
-    r"\b(?:must|should|has to|have to|needs? to|cannot|can not|can't|may not|expected|Expected|"
+    r"\b(?:[Mm]ust|should|has to|have to|needs? to|cannot|can not|can't|may not|expected|Expected|"
     r"at least|at most|exceeds|requires?|out of range|Invalid|invalid|Unknown|unknown|"
     r"Unsupported|unsupported|not a valid|is not set|is not divisible|not divisible)\b"
 )

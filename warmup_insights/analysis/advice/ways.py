@@ -6,14 +6,9 @@ import math
 import re
 from collections.abc import Iterator, Sequence
 
+from warmup_insights.analysis.advice.change import Value, Way, count_of
 from warmup_insights.analysis.advice.facts import Failed, RunFacts
-from warmup_insights.analysis.advice.finding import (
-    Finding,
-    Severity,
-    Value,
-    Way,
-    count_of,
-)
+from warmup_insights.analysis.advice.finding import Finding, Severity
 from warmup_insights.analysis.plan.planning import (
     MAX_UTILIZATION,
     MIN_MARGIN_SHARE,

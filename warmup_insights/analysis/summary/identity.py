@@ -267,6 +267,7 @@ class Identity:
             line=event.line,
             free_bytes=getattr(event, "free_bytes", None),
             needed_bytes=getattr(event, "needed_bytes", None),
+            module=getattr(event, "module", None),
             stated=_figures(event),
         )
 

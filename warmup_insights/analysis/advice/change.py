@@ -1,0 +1,44 @@
+"""One change of a start: what to set, in words and values, and what it costs."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+Value = float | int | str
+
+
+@dataclass(frozen=True)
+class Way:
+    """One of several changes, each of which is enough by itself."""
+
+    suggestion: str
+    """The change in words."""
+    price: str
+    """What it costs, or why it does not help."""
+    changes: Mapping[str, Value] = field(default_factory=dict)
+    """Setting to value, by the engine's own name; empty when the way does not help."""
+    where: Mapping[str, Value] = field(default_factory=dict)
+    """Settings that it is for, to the value that each must have; True for any that is on."""
+
+    @classmethod
+    def that_sets(cls, price: str, more: str = "", **changes: Value) -> Way:
+        """The way that only sets these, in the words of `as_set`, with `more` behind."""
+        return cls(f"{as_set(changes)}{more}", price, changes)
+
+
+def as_set(changes: Mapping[str, Value]) -> str:
+    """Settings as they are given: variables with `=`, others as options, which stand alone
+    where the value is True."""
+    texts = {n: f"{v:g}" if isinstance(v, float) else v for n, v in changes.items()}
+    return " ".join(
+        f"{name}={text}"
+        if name.isupper()
+        else f"--{name.replace('_', '-')}" + ("" if text is True else f" {text}")
+        for name, text in texts.items()
+    )
+
+
+def count_of(number: int, noun: str) -> str:
+    """A count with its noun: `1 shape`, `2 shapes`."""
+    return f"{number:,} {noun}" if number == 1 else f"{number:,} {noun}s"
