@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterable
 
 from warmup_insights.analysis.advice.facts import Failed, RunFacts
 from warmup_insights.analysis.advice.finding import Finding, Rule
+from warmup_insights.analysis.advice.remedies import known_error
 from warmup_insights.model.summary import RunSummary
 
 FULL_SHARE = 0.85

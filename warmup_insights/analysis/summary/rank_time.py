@@ -391,8 +391,8 @@ class RankTime:
         print no line there (`gpu_worker.py determine_available_memory`)."""
         cached = main.ended.get("kv_cache", -math.inf)
         measured = math.inf
-        if self.divided is None and main.divided is not None:
-            measured = main.divided
+        if self.divided_at is None and main.divided_at is not None:
+            measured = main.divided_at
         for span in self.spans_until(end):
             if span.name == "profile_run" and span.start < measured < span.end:
                 yield Span(span.name, span.start, measured, span.strength)
