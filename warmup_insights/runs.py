@@ -66,7 +66,7 @@ def current(store: EventStore, run: RunRecord) -> Folded:
         folded = Folded(summary, store.bucket_summaries(run.run_id))
     else:
         folded = summarize(run, store.events(run.run_id))
-    if run.is_silent(time.time()) and not _has_end(store, run, folded.summary):
+    if run.has_no_heartbeat(time.time()) and not _has_end(store, run, folded.summary):
         return Folded(_interrupted(folded.summary), folded.rows)
     return folded
 

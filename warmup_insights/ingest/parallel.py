@@ -149,7 +149,7 @@ class ReaderPool:
                 part = worker.read_part(file)
                 if part is not None:
                     yield part
-                    # A process whose progress nobody takes waits.
+                    # A process whose progress is not taken waits.
                     self.report()
                 elif is_over:
                     reading.result()

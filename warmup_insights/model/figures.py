@@ -204,11 +204,18 @@ def _part_bytes(name: str) -> Read:
     return read
 
 
+def leaves_budget(summary: RunSummary) -> bool:
+    """Whether the KV cache takes less than its budget: a setting gives its blocks, or a
+    rank with less memory."""
+    is_left = any(part.name == "unused" for part in summary.memory_or_none.parts)
+    return is_left or summary.setting("num_gpu_blocks_override") is not None
+
+
 def kv_cache_bytes(summary: RunSummary) -> int | None:
     """The budget of the KV cache, which it fills but for a rest of a block. Where a setting
     gives its blocks, theirs, or what allocating them took; None where no line states it."""
     memory = summary.memory_or_none
-    if summary.setting("num_gpu_blocks_override") is None:
+    if not leaves_budget(summary):
         return memory.kv_cache_bytes
     blocks, size = memory.num_kv_blocks, memory.block_bytes
     if blocks is not None and size is not None:

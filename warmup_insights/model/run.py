@@ -76,9 +76,9 @@ class RunRecord:
 
     def is_interrupted(self, now: float) -> bool:
         """True when a recorder was cut off: `running`, yet without a heartbeat."""
-        return self.status == "running" and self.is_silent(now)
+        return self.status == "running" and self.has_no_heartbeat(now)
 
-    def is_silent(self, now: float) -> bool:
+    def has_no_heartbeat(self, now: float) -> bool:
         """True when a recorder has no heartbeat, at its end or because it was cut off.
 
         A short time is enough when its process is known to be gone; a clock that was
@@ -86,10 +86,10 @@ class RunRecord:
         """
         if self.heartbeat_at is None:
             return False
-        silence = abs(now - self.heartbeat_at)
-        if silence > INTERRUPTED_AFTER_S:
+        age = abs(now - self.heartbeat_at)
+        if age > INTERRUPTED_AFTER_S:
             return True
-        return silence > _STALE_AFTER_S and is_gone(self.process)
+        return age > _STALE_AFTER_S and is_gone(self.process)
 
     def status_at(self, now: float) -> str:
         """The status to show at a time: the stored one; `failed`, as in its summary, of a

@@ -13,7 +13,12 @@ from dataclasses import dataclass, replace
 from warmup_insights.analysis.plan.costs import Evidence
 from warmup_insights.errors import InputError
 from warmup_insights.model.events import Bucket
-from warmup_insights.model.figures import bytes_step, contradictory, first_known
+from warmup_insights.model.figures import (
+    bytes_step,
+    contradictory,
+    first_known,
+    leaves_budget,
+)
 from warmup_insights.model.summary import RunSummary
 from warmup_insights.rules.capture import num_tokens
 from warmup_insights.rules.memory import MemoryBudget
@@ -55,19 +60,19 @@ class MemoryPlan:
 
     `num_blocks_range` are the smallest and largest number of blocks that the rounding of
     the source allows, and a profiling run that takes as much as in the run; equal where
-    it is exact. `is_fixed`: a setting gives their number.
+    it is exact. `is_short`: they take less than the budget, as where a setting gives them.
     """
 
     budget: MemoryBudget
     block_bytes_range: tuple[float, float]
     num_blocks: int
     num_blocks_range: tuple[int, int]
-    is_fixed: bool = False
+    is_short: bool = False
 
     @property
     def kv_cache_bytes(self) -> int:
         """The budget of the cache, or its blocks where a setting gives them."""
-        if self.is_fixed:
+        if self.is_short:
             return self.num_blocks * self.budget.block_bytes
         return max(0, self.budget.kv_cache_bytes)
 
@@ -107,12 +112,13 @@ def divide_memory(
     fixed = summary.setting("num_gpu_blocks_override")
     if fixed is not None:
         return MemoryPlan(
-            budget, reach, int(fixed), (int(fixed), int(fixed)), is_fixed=True
+            budget, reach, int(fixed), (int(fixed), int(fixed)), is_short=True
         )
     count = memory.num_kv_blocks or 0
     own_use, own_reserve = memory.gpu_memory_utilization, memory.graph_reserved_fraction
     if (utilization, reserve, profile_growth) == (own_use, own_reserve, 0):
-        return MemoryPlan(budget, reach, count, (count, count))
+        is_short = leaves_budget(summary)
+        return MemoryPlan(budget, reach, count, (count, count), is_short=is_short)
     # On a simulated device the profiling run is linear in its tokens.
     is_sure = not profile_growth or summary.device.kind == "simulated"
     free = memory.free_bytes if not is_sure else budget.free_bytes
