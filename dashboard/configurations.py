@@ -84,7 +84,7 @@ def points_frame(
     return pd.DataFrame(found)
 
 
-class Axes(NamedTuple):
+class FigureAxes(NamedTuple):
     """Which figures a chart of configurations shows, by their names."""
 
     x: Objective
@@ -94,7 +94,7 @@ class Axes(NamedTuple):
 
 def axes_of(
     rows: Sequence[ConfigurationRow], points: pd.DataFrame
-) -> tuple[Axes, pd.DataFrame] | None:
+) -> tuple[FigureAxes, pd.DataFrame] | None:
     """What is drawn of the figures by which configurations are compared, and the points
     that state it; None where none are compared.
 
@@ -110,7 +110,7 @@ def axes_of(
     rest = [one for one in compared if one != x]
     rest.sort(key=lambda one: one not in varied)
     colour = next((one for one in rest[1:] if one in varied), None)
-    return Axes(x, rest[0], colour), known
+    return FigureAxes(x, rest[0], colour), known
 
 
 def planned(planner: Planner, settings: PlanSettings) -> list[ConfigurationRow]:
@@ -159,7 +159,9 @@ def sweep_command(summary: RunSummary) -> str:
     return f"warmup-insights sweep --engine vllm {grid} -- {model}"
 
 
-def configurations_figure(points: pd.DataFrame, axes: Axes, picked: str = "") -> Figure:
+def configurations_figure(
+    points: pd.DataFrame, axes: FigureAxes, picked: str = ""
+) -> Figure:
     """Configurations by two figures from zero; colour is a third, rings are best.
 
     Columns of `configurations_figure.points_frame`. Planned points are diamonds; `picked` are
@@ -229,7 +231,7 @@ def _lines_and_rings(figure: Figure, points: pd.DataFrame, picked: str) -> None:
             )  # fmt: skip
 
 
-def _hover(rows: pd.DataFrame, axes: Axes) -> list[list[str]]:
+def _hover(rows: pd.DataFrame, axes: FigureAxes) -> list[list[str]]:
     """Of each point its run, its name, and its settings and figures as lines of text."""
     shown = [one[0] for one in axes if one is not None]
     return [
