@@ -31,6 +31,7 @@ from warmup_insights.errors import InputError
 from warmup_insights.export.plans import cache_table
 from warmup_insights.model.figures import BY_NAME, contradictory, format_figure
 from warmup_insights.model.summary import RunSummary
+from warmup_insights.rules import WITHOUT_BUCKETS
 
 UTILIZATIONS = (0.5, 0.6, 0.7, 0.8, 0.85, 0.9, 0.95)
 RESERVES = (0.02, 0.05, 0.1, 0.2, 0.3, 0.4)
@@ -84,7 +85,7 @@ def points_frame(
     return pd.DataFrame(found)
 
 
-class Axes(NamedTuple):
+class FigureAxes(NamedTuple):
     """Which figures a chart of configurations shows, by their names."""
 
     x: Objective
@@ -94,7 +95,7 @@ class Axes(NamedTuple):
 
 def axes_of(
     rows: Sequence[ConfigurationRow], points: pd.DataFrame
-) -> tuple[Axes, pd.DataFrame] | None:
+) -> tuple[FigureAxes, pd.DataFrame] | None:
     """What is drawn of the figures by which configurations are compared, and the points
     that state it; None where none are compared.
 
@@ -110,7 +111,7 @@ def axes_of(
     rest = [one for one in compared if one != x]
     rest.sort(key=lambda one: one not in varied)
     colour = next((one for one in rest[1:] if one in varied), None)
-    return Axes(x, rest[0], colour), known
+    return FigureAxes(x, rest[0], colour), known
 
 
 def planned(planner: Planner, settings: PlanSettings) -> list[ConfigurationRow]:
@@ -148,7 +149,7 @@ def cache_frame(plans: Sequence[CachePlan]) -> pd.DataFrame:
 def sweep_command(summary: RunSummary) -> str:
     """A sweep whose points compare with this run, ready to be copied."""
     grid = "--gpu-memory-utilization 0.8,0.9,0.95"
-    if summary.device.kind not in ("cuda", "rocm", "tpu", "cpu", "xpu"):
+    if summary.device.kind not in WITHOUT_BUCKETS:
         grid += " --graph-reserved-mem 0.05,0.1,0.2"
     if summary.engine.name == "reference":
         device = (
@@ -159,7 +160,9 @@ def sweep_command(summary: RunSummary) -> str:
     return f"warmup-insights sweep --engine vllm {grid} -- {model}"
 
 
-def configurations_figure(points: pd.DataFrame, axes: Axes, picked: str = "") -> Figure:
+def configurations_figure(
+    points: pd.DataFrame, axes: FigureAxes, picked: str = ""
+) -> Figure:
     """Configurations by two figures from zero; colour is a third, rings are best.
 
     Columns of `configurations_figure.points_frame`. Planned points are diamonds; `picked` are
@@ -229,7 +232,7 @@ def _lines_and_rings(figure: Figure, points: pd.DataFrame, picked: str) -> None:
             )  # fmt: skip
 
 
-def _hover(rows: pd.DataFrame, axes: Axes) -> list[list[str]]:
+def _hover(rows: pd.DataFrame, axes: FigureAxes) -> list[list[str]]:
     """Of each point its run, its name, and its settings and figures as lines of text."""
     shown = [one[0] for one in axes if one is not None]
     return [

@@ -4,12 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from typing import Any, get_args
+from typing import Any
 
 import pandas as pd
 
 from warmup_insights.analysis.plan.regenerate import bucketing_inputs, rules_version
-from warmup_insights.bucketing.base import GeneratedBuckets, StrategyName
+from warmup_insights.bucketing.base import (
+    STRATEGY_NAMES,
+    GeneratedBuckets,
+    StrategyName,
+)
 from warmup_insights.bucketing.generate import STRATEGIES
 from warmup_insights.bucketing.padding import (
     LengthDistribution,
@@ -24,7 +28,7 @@ from warmup_insights.errors import InputError
 from warmup_insights.model.summary import RunSummary
 
 STRATEGY_TITLES: dict[StrategyName, str] = {
-    name: STRATEGIES[name].title for name in get_args(StrategyName)
+    name: STRATEGIES[name].title for name in STRATEGY_NAMES.values()
 }
 DEFAULTS: dict[str, int] = {
     "max_num_seqs": 64,

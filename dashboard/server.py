@@ -30,7 +30,7 @@ def read_settings(env: Mapping[str, str] | None = None) -> Settings:
     return Settings(default_database(None, env), env.get(ALLOW_PATHS) == "1")
 
 
-APP = Path(__file__).with_name("serving.py")
+APP = Path(__file__).with_name("asgi.py")
 LOCAL = ("127.0.0.1", "localhost", "::1")
 """Addresses and names of this machine alone."""
 _FIXED = {

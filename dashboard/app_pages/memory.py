@@ -210,7 +210,7 @@ def _choice(rows: list[ConfigurationRow], label: str | None) -> Pick | None:
 
 
 def _figure(
-    drawn: tuple[configurations.Axes, pd.DataFrame],
+    drawn: tuple[configurations.FigureAxes, pd.DataFrame],
     label: str | None,
     chosen: Pick | None,
     together: list[ConfigurationRow],

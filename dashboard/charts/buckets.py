@@ -12,6 +12,7 @@ import plotly.graph_objects as go
 from dashboard.charts.base import Figure, known_text, name_axes, new_figure, size_unit
 from dashboard.palette import HEAT, INK, SIGNS, STATES, colour
 from warmup_insights.analysis.misses import Diagnosis
+from warmup_insights.bucketing.base import DIMENSIONS
 from warmup_insights.model.events import Bucket
 from warmup_insights.model.summary import (
     BucketRow,
@@ -156,8 +157,7 @@ def bucket_columns(bucket: tuple[int, ...]) -> dict[str, int]:
         return {"query_len": bucket[0]}
     if len(bucket) > 3:
         return {}
-    names = ("batch_size", "query_len", "num_blocks")
-    return dict(zip(names, bucket, strict=False))
+    return dict(zip(DIMENSIONS, bucket, strict=False))
 
 
 CELL_PX = 30
@@ -166,7 +166,7 @@ MOST_CELLS = 2_000
 
 
 @dataclass(frozen=True)
-class Axes:
+class BucketAxes:
     """Which dimensions of a bucket are drawn where; None is one row or column."""
 
     names: tuple[str, ...]
@@ -179,7 +179,7 @@ class Axes:
         return None if dimension is None else self.names[dimension]
 
 
-def choose_axes(buckets: Sequence[Bucket], names: tuple[str, ...]) -> Axes:
+def choose_axes(buckets: Sequence[Bucket], names: tuple[str, ...]) -> BucketAxes:
     """Lengths to the right, batch sizes up, a third dimension that varies as panels.
 
     Dimensions with a single value are left out, so that decode buckets of three
@@ -188,17 +188,17 @@ def choose_axes(buckets: Sequence[Bucket], names: tuple[str, ...]) -> Axes:
     size = len(names)
     varying = [d for d in range(size) if len({bucket[d] for bucket in buckets}) > 1]
     if size == 1:
-        return Axes(names, 0, None)
+        return BucketAxes(names, 0, None)
     lengths = [d for d in varying if d != 0] or [size - 1 if 0 in varying else 1]
     x = lengths[0]
     rest = [d for d in varying if d != x]
     if not rest:
-        return Axes(names, x, 0)
+        return BucketAxes(names, x, 0)
     y = rest[0]
-    return Axes(names, x, y, rest[1] if len(rest) > 1 else None)
+    return BucketAxes(names, x, y, rest[1] if len(rest) > 1 else None)
 
 
-def panels_of(rows: pd.DataFrame, axes: Axes) -> dict[int, pd.DataFrame]:
+def panels_of(rows: pd.DataFrame, axes: BucketAxes) -> dict[int, pd.DataFrame]:
     """The buckets by their value of the third dimension; none where there is none."""
     if axes.panel is None:
         return {}
@@ -206,7 +206,7 @@ def panels_of(rows: pd.DataFrame, axes: Axes) -> dict[int, pd.DataFrame]:
     return {int(value): rows[values == value] for value in sorted(values.unique())}
 
 
-def bucket_map(buckets: pd.DataFrame, axes: Axes, *, by: str = "state") -> Figure:
+def bucket_map(buckets: pd.DataFrame, axes: BucketAxes, *, by: str = "state") -> Figure:
     """One cell per bucket, coloured by `state`, `duration_s` or `memory_bytes`.
 
     An invisible marker lies on each cell: only markers can be clicked.
@@ -235,7 +235,7 @@ def map_height(rows: int) -> int:
 class _Grid:
     """Buckets placed on their axes."""
 
-    def __init__(self, buckets: pd.DataFrame, axes: Axes) -> None:
+    def __init__(self, buckets: pd.DataFrame, axes: BucketAxes) -> None:
         xs, ys = _values(buckets, axes.x), _values(buckets, axes.y)
         self.buckets = buckets
         self.axes = axes

@@ -11,7 +11,7 @@ import streamlit as st
 from dashboard import data, widgets
 from dashboard.charts.base import Picture
 from dashboard.charts.buckets import (
-    Axes,
+    BucketAxes,
     bucket_map,
     bucket_text,
     choose_axes,
@@ -45,7 +45,7 @@ def rows_of(view: View, buckets: pd.DataFrame, phase: str) -> pd.DataFrame:
     return filled_in(of_phase(buckets, phase), view.summary.phase(phase))
 
 
-def axes_of(view: View, rows: pd.DataFrame, phase: str) -> Axes:
+def axes_of(view: View, rows: pd.DataFrame, phase: str) -> BucketAxes:
     """Where the dimensions of a phase are drawn."""
     size = len(rows["bucket"].iloc[0])
     names = names_for(size, view.summary.phase(phase), phase)
@@ -96,7 +96,7 @@ def _proof(view: View, buckets: pd.DataFrame, phase: str) -> str:
     )
 
 
-def _hint(rows: pd.DataFrame, shown: pd.DataFrame, axes: Axes, by: str) -> str:
+def _hint(rows: pd.DataFrame, shown: pd.DataFrame, axes: BucketAxes, by: str) -> str:
     hint = _HINTS[by]
     if by == "state" and (shown["state"] == "generated").any():
         hint += " Of a bucket that is only generated nothing else is stated."
@@ -109,7 +109,7 @@ def _hint(rows: pd.DataFrame, shown: pd.DataFrame, axes: Axes, by: str) -> str:
     )
 
 
-def _panel(view: View, rows: pd.DataFrame, axes: Axes, key: str) -> pd.DataFrame:
+def _panel(view: View, rows: pd.DataFrame, axes: BucketAxes, key: str) -> pd.DataFrame:
     """The rows of one value of the third dimension."""
     panels = panels_of(rows, axes)
     if axes.panel is None:

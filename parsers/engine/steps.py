@@ -115,7 +115,7 @@ class BarClock:
 
 
 @dataclass(slots=True)
-class CaptureBar:
+class DrawnBar:
     """A bar over CUDA graphs: its last state, and how it came there."""
 
     bar: BarUpdate
@@ -150,7 +150,7 @@ class RankState:
     generated: dict[str, list[Bucket]] = field(default_factory=dict)
     lazy_tokens: LazyCaptureStarted | None = None
     lazy_origin: Origin | None = None
-    captures: dict[str, CaptureBar] = field(default_factory=dict)
+    captures: dict[str, DrawnBar] = field(default_factory=dict)
     captured: GraphsCaptured | None = None
     """The end of a capture from before the KV cache was divided."""
     is_divided: bool = False
@@ -466,7 +466,7 @@ def _stage_of(bar: BarUpdate) -> str:
 
 def capture_bar(state: RankState, made: BarUpdate, origin: Origin) -> None:
     """Keep the state of a bar over CUDA graphs."""
-    drawn = state.captures.setdefault(_key(made), CaptureBar(made, origin))
+    drawn = state.captures.setdefault(_key(made), DrawnBar(made, origin))
     drawn.bar, drawn.origin = made, origin
     states = drawn.states
     if states and made.done < states[-1][0]:

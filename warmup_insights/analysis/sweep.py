@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import itertools
+import math
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -84,10 +85,7 @@ def make_experiment(
             "There is nothing to sweep; give values such as "
             "--gpu-memory-utilization 0.5,0.7,0.9"
         )
-    if len(unique) > MAX_POINTS:
-        raise SettingError(
-            f"These are {len(unique)} combinations; a sweep has {MAX_POINTS} at most"
-        )
+    _limit(len(unique))
     if name is None:
         names = sorted({key for point in unique for key, _ in point.settings})
         text = "\0".join((engine, *base, "", *names))
@@ -102,15 +100,16 @@ def _grid_points(grid: Mapping[str, Sequence[str]]) -> Iterable[Point]:
     empty = next((name for name in names if not grid[name]), None)
     if empty is not None:
         raise SettingError(f"{empty} has no value; give one or more, such as 0.5,0.7")
-    count = 1
-    for values in grid.values():
-        count *= len(values)
-    if count > MAX_POINTS:
-        raise SettingError(
-            f"These are {count} combinations; a sweep has {MAX_POINTS} at most"
-        )
+    _limit(math.prod(map(len, grid.values())))
     for values in itertools.product(*grid.values()):
         yield _point(dict(zip(names, values, strict=True)))
+
+
+def _limit(points: int) -> None:
+    if points > MAX_POINTS:
+        raise SettingError(
+            f"These are {points} combinations; a sweep has {MAX_POINTS} at most"
+        )
 
 
 def _point(settings: Mapping[str, str]) -> Point:

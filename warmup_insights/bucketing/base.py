@@ -8,6 +8,9 @@ from typing import Literal, NamedTuple
 Phase = Literal["prompt", "decode"]
 StrategyName = Literal["exp", "lin", "pad"]
 
+STRATEGY_NAMES: dict[str, StrategyName] = {"exp": "exp", "lin": "lin", "pad": "pad"}
+"""By their texts."""
+
 PHASES: tuple[Phase, Phase] = ("prompt", "decode")
 
 DIMENSIONS = ("batch_size", "query_len", "num_blocks")

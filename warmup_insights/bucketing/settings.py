@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from types import MappingProxyType
 from typing import Annotated, Any
 
-from warmup_insights.bucketing.base import StrategyName
+from warmup_insights.bucketing.base import STRATEGY_NAMES, StrategyName
 from warmup_insights.bucketing.file import MAX_VALUE, BucketFile, read_bucket_file
 from warmup_insights.bucketing.versions import (
     NEWEST_RELEASE,
@@ -102,7 +102,7 @@ class BucketingSettings:
         object.__setattr__(self, "engine_version", version_name(self.engine_version))
         for name, smallest in _SMALLEST.items():
             _check_limit(name, getattr(self, name), smallest)
-        if self.strategy not in ("exp", "lin", "pad"):
+        if self.strategy not in STRATEGY_NAMES:
             raise SettingError(
                 f"VLLM_BUCKETING_STRATEGY={self.strategy!r} is unknown; use exp, lin or pad"
             )
@@ -184,7 +184,6 @@ _OPTIONAL = (
     "mamba_chunk_size_is_explicit",
     "skip_decode_block_clamp",
 )
-_STRATEGIES: dict[str, StrategyName] = {"exp": "exp", "lin": "lin", "pad": "pad"}
 _FIRST_NAMES = ("exponential_bucketing", "linear_bucketing")
 """What VLLM_BUCKETING_STRATEGY may be before it chose anything: `get_features` of v0.19."""
 _TRUE = frozenset({"true", "t", "1", "yes", "y", "on"})
@@ -308,12 +307,12 @@ def read_strategy(
             f"{advice} instead."
         )
         return switched, (note,)
-    if chosen not in _STRATEGIES:
+    if chosen not in STRATEGY_NAMES:
         raise SettingError(
             f"VLLM_BUCKETING_STRATEGY={chosen!r} is unknown; use exp, lin or pad"
         )
     if exponential is None:
-        return _STRATEGIES[chosen], ()
+        return STRATEGY_NAMES[chosen], ()
     note = (
         f"VLLM_EXPONENTIAL_BUCKETING={exponential} is deprecated and sets the strategy "
         f"to {switched}; use VLLM_BUCKETING_STRATEGY={switched} instead."

@@ -34,6 +34,7 @@ from warmup_insights.cli.printing import (
 )
 from warmup_insights.errors import InputError, cannot_read
 from warmup_insights.export.buckets import bucket_file_text, bucket_tables, fit_table
+from warmup_insights.rules import WITHOUT_BUCKETS
 from warmup_insights.units import (
     parse_duration,
     parse_size,
@@ -43,10 +44,6 @@ DEFAULT_BUCKETS = 64
 MAX_LINE = 100_000
 MAX_OPTION = 1_000_000
 MAX_BENCHMARK_BYTES = 1 << 30
-
-
-WITHOUT_BUCKETS = ("cuda", "rocm", "xpu", "cpu", "tpu")
-"""Kinds of devices on which vLLM reads no bucket file."""
 
 
 @click.command("fit", short_help="Find the buckets that waste least for traffic.")

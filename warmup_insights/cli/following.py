@@ -53,9 +53,9 @@ def follow(
     files: list[str],
     options: Options,
     *,
-    until_ready: bool = False,
-    timeout_s: float | None = None,
-    json_lines: bool = False,
+    until_ready: bool,
+    timeout_s: float | None,
+    json_lines: bool,
 ) -> Outcome:
     """Read a log on as it grows; unfinished runs show as running.
 

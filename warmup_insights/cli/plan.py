@@ -47,6 +47,7 @@ from warmup_insights.export.plans import pick_json, pick_table
 from warmup_insights.model.events import Bucket
 from warmup_insights.model.summary import RunSummary
 from warmup_insights.rules import VARIABLES
+from warmup_insights.rules.capture import GRAPH_STRATEGIES
 from warmup_insights.runner.settings import RunSettings
 from warmup_insights.units import parse_size
 
@@ -102,7 +103,7 @@ goal_options = all_of(
         for n in _LIMITS
     ),
     *(_changed(n, callback=read_shares, metavar="SHARE[,SHARE]") for n in _SHARES),
-    *(_changed(n, type=click.Choice(["min_tokens", "max_bs"])) for n in _ORDERS),
+    *(_changed(n, type=click.Choice(GRAPH_STRATEGIES)) for n in _ORDERS),
 )
 @click.option(
     "--set", "assignments", multiple=True, metavar="NAME=VALUE",

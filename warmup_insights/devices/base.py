@@ -23,7 +23,7 @@ were requested (`device_memory.cpp`, `device.cpp`)."""
 
 
 @dataclass(frozen=True)
-class MemoryReading:
+class MemoryState:
     """Memory at one moment, in bytes; a figure the platform does not give is None.
 
     `resident_bytes` is what this process holds of the host memory.
@@ -86,7 +86,7 @@ class Device(ABC):
     torch_name: str | None = None
 
     @abstractmethod
-    def memory(self) -> MemoryReading:
+    def memory(self) -> MemoryState:
         """Memory now, after all submitted work."""
 
     @abstractmethod
@@ -168,12 +168,12 @@ class MeasuredDevice(Device):
     def _is_out_of_memory(self, error: Exception) -> bool:
         """Whether the platform raises this where its memory is used up."""
 
-    def memory(self) -> MemoryReading:
+    def memory(self) -> MemoryState:
         """Memory of the device and of the host, after the submitted work."""
         self.synchronize()
         used, total = self._used_and_total()
         host_used, host_total = host.host_memory()
-        return MemoryReading(
+        return MemoryState(
             total_bytes=total,
             used_bytes=used,
             host_used_bytes=host_used,

@@ -11,7 +11,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
-from warmup_insights.devices.base import Graph, MemoryReading, WorkspaceDevice
+from warmup_insights.devices.base import Graph, MemoryState, WorkspaceDevice
 from warmup_insights.units import GIB
 
 
@@ -61,10 +61,10 @@ class SimulatedDevice(WorkspaceDevice):
         self.used_bytes = 0
         self._now = time.time() if started_at is None else started_at
 
-    def memory(self) -> MemoryReading:
+    def memory(self) -> MemoryState:
         """The counters; nothing is known of a host."""
         used = self.used_bytes + self._workspace_bytes
-        return MemoryReading(self.profile_figures.total_bytes, used)
+        return MemoryState(self.profile_figures.total_bytes, used)
 
     def now(self) -> float:
         """Virtual seconds since the epoch."""

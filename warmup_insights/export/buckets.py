@@ -14,7 +14,12 @@ from warmup_insights.analysis.fit.report import (
     StrategyResult,
     bucket_lines,
 )
-from warmup_insights.bucketing.base import Bucket, DroppedBucket, GeneratedBuckets
+from warmup_insights.bucketing.base import (
+    DIMENSIONS,
+    Bucket,
+    DroppedBucket,
+    GeneratedBuckets,
+)
 from warmup_insights.bucketing.generate import STRATEGIES
 from warmup_insights.bucketing.lint import Problem
 from warmup_insights.bucketing.lookup import Lookup, WalkStep
@@ -77,7 +82,7 @@ def _buckets_table(phase: str, buckets: Sequence[Bucket]) -> TextTable:
     groups = groupby(buckets, key=lambda bucket: bucket[:2])
     return make_table(
         f"{len(buckets)} {phase} buckets",
-        ("batch_size", "query_len", "num_blocks"),
+        DIMENSIONS,
         [
             (*map(str, key), shorten([bucket.num_blocks for bucket in group]))
             for key, group in groups

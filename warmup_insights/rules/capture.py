@@ -17,7 +17,7 @@ from dataclasses import dataclass, field
 from warmup_insights.errors import SettingError
 from warmup_insights.model.events import Bucket
 
-STRATEGIES = ("min_tokens", "max_bs")
+GRAPH_STRATEGIES = ("min_tokens", "max_bs")
 
 _FIRST_UNITS = 0.001
 """What the engine divides by before anything was captured: the first estimate is 0."""
@@ -123,9 +123,9 @@ def order_candidates(buckets: Iterable[Bucket], strategy: str) -> list[Bucket]:
     Raises:
         SettingError: there is no such strategy.
     """
-    if strategy not in STRATEGIES:
+    if strategy not in GRAPH_STRATEGIES:
         raise SettingError(
-            f"Unknown graph strategy {strategy!r}; use one of {', '.join(STRATEGIES)}"
+            f"Unknown graph strategy {strategy!r}; use one of {', '.join(GRAPH_STRATEGIES)}"
         )
     if strategy == "min_tokens":
         return sorted(buckets, key=lambda b: (num_tokens(b), b[1], b[0], b[2:]))

@@ -9,7 +9,7 @@ from typing import ParamSpec, Protocol
 
 import msgspec
 
-from warmup_insights.devices.base import Device, MemoryReading
+from warmup_insights.devices.base import Device, MemoryState
 from warmup_insights.model.events import AnyEvent, Bucket, PhaseMarked
 from warmup_insights.rules.memory import CacheLayout
 from warmup_insights.runner.batch import Row
@@ -79,8 +79,8 @@ class Engine(Protocol):
 class Measured:
     """The memory before and after some work, and when it began and ended."""
 
-    before: MemoryReading
-    after: MemoryReading
+    before: MemoryState
+    after: MemoryState
     began: float
     ended: float
 

@@ -18,6 +18,7 @@ from dataclasses import dataclass, field
 from datetime import datetime, timezone
 from typing import Any, TextIO
 
+from warmup_insights.bucketing.base import DIMENSIONS
 from warmup_insights.model.events import (
     AnyEvent,
     BenchmarkResult,
@@ -408,7 +409,7 @@ def _usable_blocks(event: KVCacheAllocated, _: Seen) -> str:
 
 def _gaudi_step(event: WarmupStep, _: Seen) -> str:
     word = event.phase.capitalize() if event.mode != "graph" else f"Graph/{event.phase}"
-    return step_line(event, word, ("batch_size", "query_len", "num_blocks"))
+    return step_line(event, word, DIMENSIONS)
 
 
 def _gaudi_miss(event: BucketMiss, _: Seen) -> str:
@@ -514,7 +515,7 @@ def _fork_step(event: WarmupStep, _: Seen) -> str:
     if event.mode == "graph":
         word = f"Graph/{word}"
     if len(event.bucket or ()) == 3:
-        return step_line(event, word, ("batch_size", "query_len", "num_blocks"))
+        return step_line(event, word, DIMENSIONS)
     return step_line(event, word, ("batch_size", "seq_len"))
 
 

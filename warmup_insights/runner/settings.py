@@ -11,7 +11,7 @@ from warmup_insights.bucketing.settings import read_features
 from warmup_insights.bucketing.versions import NEWEST_RELEASE, rules_of
 from warmup_insights.errors import SettingError
 from warmup_insights.rules import VARIABLES
-from warmup_insights.rules.capture import STRATEGIES
+from warmup_insights.rules.capture import GRAPH_STRATEGIES
 from warmup_insights.rules.memory import check_fraction
 from warmup_insights.rules.model_shape import DTYPE_BYTES
 from warmup_insights.runner.defragmenter import DEFAULT_TRIGGER
@@ -88,7 +88,7 @@ class RunSettings:
         _check_choice("dtype", self.dtype, DTYPE_BYTES)
         _check_choice("capture strategy", self.capture_strategy, CAPTURE_STRATEGIES)
         for strategy in (self.graph_prompt_strategy, self.graph_decode_strategy):
-            _check_choice("graph strategy", strategy, STRATEGIES)
+            _check_choice("graph strategy", strategy, GRAPH_STRATEGIES)
         if self.bucket_dimensions not in (2, 3):
             raise SettingError(
                 f"Buckets of {self.bucket_dimensions} dimensions do not exist; use 2 or 3"

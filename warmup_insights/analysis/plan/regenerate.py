@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+from warmup_insights.bucketing.base import STRATEGY_NAMES
 from warmup_insights.bucketing.generate import generate
 from warmup_insights.bucketing.settings import (
     BucketingSettings,
@@ -49,12 +50,12 @@ def strategy_of(summary: RunSummary) -> str | None:
     if old is not None:
         printed.append("exp" if read_boolean(str(old)) else "lin")
     for text in (*printed, str(summary.config.get("bucketing_strategy") or "")):
-        for name in ("exp", "lin", "pad"):
+        for name in STRATEGY_NAMES:
             if text.lower().startswith(name):
                 return name
     if rules_of(rules_version(summary)).names_strategies:
         requested = str(summary.config.get(_NAMED, "")).lower()
-        return requested if requested in ("exp", "lin", "pad") else None
+        return requested if requested in STRATEGY_NAMES else None
     return None
 
 
