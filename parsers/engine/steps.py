@@ -364,7 +364,7 @@ def warmup_bar(
     """The steps that ended since the last state of a bar over buckets.
 
     Where it `is_shared`, several processes draw bars into one line, and only the first state
-    in it has a name: the states show how far one of them is, and no times.
+    in it has a name: the states show how far any of them is, and no times.
     """
     clock = state.clocks.get(phase)
     is_known = clock is not None and clock.total == made.total
@@ -533,11 +533,15 @@ def drawn_by(ranks: RankStates, made: BarUpdate) -> int | None:
     return rank if goes_on else None
 
 
-def is_redraw(ranks: RankStates, made: BarUpdate, phase: str | None) -> bool:
+def has_step_line(ranks: RankStates, phase: str) -> bool:
+    """Whether the line of a step of a phase is the last of any rank."""
+    steps = [state.step for state in ranks.values() if state.step is not None]
+    return any(step.signal.phase == phase for step in steps)
+
+
+def is_redraw(ranks: RankStates, made: BarUpdate) -> bool:
     """A bar without an owner, where others draw it with their name."""
     others = [state for rank, state in ranks.items() if rank is not None]
-    if phase is not None:
-        return any(phase in state.clocks for state in others)
     return any(key.startswith(f"{made.name}/") for s in others for key in s.captures)
 
 
