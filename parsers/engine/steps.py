@@ -68,7 +68,13 @@ class Average:
     _sum_s: float = 0.0
 
     def add(
-        self, items: int, item_s: float, error_s: float, elapsed_s: float
+        self,
+        items: int,
+        item_s: float,
+        error_s: float,
+        elapsed_s: float,
+        *,
+        is_last: bool,
     ) -> tuple[float, float] | None:
         """Seconds of the items of an update, and how far they can be off.
 
@@ -79,6 +85,10 @@ class Average:
         self._item_s, self._error_s = item_s, error_s
         took = (self._items * item_s - _OLD * before) / _NEW
         error = (self._items * error_s + _OLD * before_error) / _NEW
+        if is_last:
+            # The average of all updates, where tqdm left this one out until it was closed.
+            rest = elapsed_s - self._sum_s
+            took, error = min(max(took, rest), rest + 1), error + SLACK_S
         self._sum_s += took
         is_likely = elapsed_s - SLACK_S <= self._sum_s <= elapsed_s + 1 + SLACK_S
         if took < -error or not is_likely:
@@ -110,8 +120,10 @@ class BarClock:
     elapsed_s: float = 0.0
     has_lines: bool = False
     """Whether the steps have lines of their own."""
+    drawn: int = 0
+    """Steps in the last state, which may be drawn again before the next step."""
     average: Average | None = None
-    """None when the bar was not seen from its beginning."""
+    """None when a state is missing: the bar is drawn before each step."""
 
 
 @dataclass(slots=True)
@@ -374,6 +386,9 @@ def warmup_bar(
         clock.has_lines = step is not None and step.signal.phase == phase
         clock.average = Average() if made.done <= 1 else None
     is_skipping = made.place is not None and made.place > made.done
+    if made.place is not None and made.done > clock.drawn + 1:
+        clock.average = None
+    clock.drawn = made.done
     if made.done <= clock.done or (made.place == made.done < made.total):
         # Drawn again for the next item: the average is still that of the last update.
         return []
@@ -420,12 +435,14 @@ def _took(
     if clock.average is None or made.item_s is None:
         # A difference of two whole numbers of seconds, both cut off.
         return (whole, 1.0) if items == 1 and whole >= 0 else (None, None)
-    found = clock.average.add(items, made.item_s, made.item_error_s, made.elapsed_s)
+    found = clock.average.add(
+        items, made.item_s, made.item_error_s, made.elapsed_s,
+        is_last=made.done == made.total,
+    )  # fmt: skip
     if found is None:
         return None, None
     took, error = found
-    # The last state may be the one drawn at the end, with the plain average.
-    return round(took, 4), round(1.0 if made.done == made.total else error, 4)
+    return round(took, 4), round(error, 4)
 
 
 def stage_bar(state: RankState, made: BarUpdate, origin: Origin) -> list[Event]:

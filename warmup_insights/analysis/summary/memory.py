@@ -263,7 +263,9 @@ class Memory:
         elif num_padding is None and engine == "vllm-fork":
             num_padding = 0  # block 0 is the padding block, and one of the counted
         is_open = _is_overridden(config) or _has_state_slots(config)
-        bounds = _block_range(facts, engine, padding, is_log, is_open)
+        budgets = (own.get("kv_cache_bytes") for own in self._by_rank.values())
+        least = least_known(budgets)
+        bounds = _block_range(facts, engine, padding, is_log, is_open, least)
         if bounds is None and facts.kv_cache_allocated_bytes and facts.num_kv_blocks:
             total = facts.num_kv_blocks + (num_padding or 0)
             if facts.kv_cache_allocated_bytes % total == 0:
@@ -328,12 +330,13 @@ def _block_range(
     padding: float | None,
     is_log: bool,
     is_open: bool,
+    least: float | None,
 ) -> tuple[float, float] | None:
     """The bytes that a block can have; None when the evidence leaves it open.
 
     The padding block is one block. The cache's budget holds `num_kv_blocks` whole blocks
     and not one more, unless `is_open`: it does not decide their number, or holds more than
-    them. A padding block that the budget holds less often is of all layers where groups of
+    them. All ranks have as many blocks as the budget of the one with the `least` holds. A padding block that the budget holds less often is of all layers where groups of
     them share a block: attention beside recurrent layers (vllm-gaudi `hpu_worker.py
     determine_available_memory`).
     """
@@ -345,7 +348,8 @@ def _block_range(
     budget, blocks = facts.kv_cache_bytes, facts.num_kv_blocks
     if budget and budget > 0 and blocks and not is_open:
         slack = bytes_step(engine, budget) / 2 if is_log else 0.0
-        low, high = (budget - slack) / (blocks + 1), (budget + slack) / blocks
+        low = ((least or budget) - slack) / (blocks + 1)
+        high = (budget + slack) / blocks
         if lowest > high:
             return low, high
         if low <= highest:
