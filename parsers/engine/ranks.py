@@ -14,6 +14,7 @@ from typing import Any
 
 from parsers.engine.envelope import Record
 from parsers.engine.evidence import MAX_PROCESSES
+from parsers.engine.signals import RankNamed
 
 _PARTS = re.compile(r"(?:^|[_ ])(DP|PP|TP|EP)(\d{1,4})(?![\d])")
 _NUMBER = re.compile(r"VllmWorker-(\d{1,4})")
@@ -52,6 +53,8 @@ class RankTable:
         self._by_pid: dict[int, int] = {}
         self._by_name: dict[tuple[str, int], int] = {}
         self._pids_of_equals: dict[str | int, list[int]] = {}
+        self._engines: dict[int, int] = {}
+        """Engines of workers that stated theirs, by pid."""
         self._unnumbered: dict[int, int] = {}
         self._worlds: dict[int, int] = {}
         """Workers that stated a world of their own, in order."""
@@ -78,8 +81,9 @@ class RankTable:
         self._ranks: dict[tuple[str | None, int | None, int | None], int | None] = {}
         """Ranks by process, pid and stated rank, until more is known of any of them."""
 
-    def set_rank(self, record: Record, rank: int, world_size: int | None) -> None:
+    def set_rank(self, record: Record, named: RankNamed) -> None:
         """A process stated its own rank."""
+        rank, world_size = named.rank, named.world_size
         if world_size is not None and world_size <= MAX_RANKS:
             self._world_size = max(self._world_size, world_size)
         if record.pid is None or rank >= MAX_RANKS:
@@ -92,11 +96,23 @@ class RankTable:
                 return
             rank = number
         elif world_size is not None:
+            self._set_device(record.pid, named)
             rank += world_size * self._engine_of(record.pid, rank)
         if len(self._by_pid) < MAX_PROCESSES:
             self._by_pid[record.pid] = rank
             self._swap(record.pid, rank)
             self._ranks.clear()
+
+    def _set_device(self, pid: int, named: RankNamed) -> None:
+        """A worker stated its device, which shows its engine: those of a dense model have the
+        devices of a host one after the other (vLLM `config/parallel.py get_local_gpu_index`;
+        on HPU each engine counts its own)."""
+        if named.local_rank is None or not named.world_size:
+            return
+        beyond = named.local_rank - named.rank
+        engine, rest = divmod(beyond, named.world_size)
+        if engine > 0 and rest == 0 and len(self._engines) < MAX_PROCESSES:
+            self._engines[pid] = engine
 
     def _of_own_world(self, record: Record) -> int | None:
         """The rank of a worker that states it is alone, in the order in which they do: each
@@ -263,6 +279,8 @@ class RankTable:
         """
         if not self._has_engines or pid is None:
             return 0
+        if pid in self._engines:
+            return self._engines[pid]
         pids = self._pids_of_equals.setdefault(own, [])
         if pid not in pids and len(pids) < MAX_RANKS:
             pids.append(pid)

@@ -99,6 +99,22 @@ def test_workers_of_several_engines_have_equal_names():
     assert [e.rank for e in of(MemoryMeasured, events(named))] == [0, 2, 1, 3]
 
 
+def test_workers_of_several_engines_state_their_devices():
+    """vLLM `gpu_worker.py init_device`: whichever prints first."""
+    text = TWO_ENGINES
+    workers = [(30, 0, 2), (20, 0, 0), (31, 1, 3), (21, 1, 1)]
+    for pid, rank, device in workers:
+        text += (
+            f"(Worker pid={pid}) INFO 07-16 10:00:01 [parallel_state.py:1] world_size=2 "
+            f"rank={rank} local_rank={device} distributed_init_method=tcp://x backend=nccl\n"
+            f"(Worker pid={pid}) INFO 07-16 10:00:01 [parallel_state.py:1] rank {rank} in "
+            f"world size 2 is assigned as DP rank 0, PP rank 0, TP rank {rank}\n"
+        )
+    text += "".join(loaded(f"Worker_TP{rank} pid={pid}", 2) for pid, rank, _ in workers)
+    assert [e.rank for e in of(MemoryMeasured, events(text))] == [2, 0, 3, 1]
+    assert num_ranks(text) == 4
+
+
 def test_a_core_has_the_first_rank_of_its_engine():
     text = TWO_ENGINES + loaded("Worker_TP0 pid=20") + loaded("Worker_TP1 pid=21")
     for core, tokens in ((0, 1024), (1, 2048)):
