@@ -8,6 +8,7 @@ prefix at all. Rank is the global one: data, pipeline, then tensor parallel, as 
 
 from __future__ import annotations
 
+import math
 import re
 from itertools import chain, count
 from typing import Any
@@ -52,6 +53,8 @@ class RankTable:
     def __init__(self) -> None:
         self._by_pid: dict[int, int] = {}
         self._by_name: dict[tuple[str, int], int] = {}
+        self._places: set[tuple[int, int, int]] = set()
+        """Data, pipeline and tensor parallel rank of those in `_by_name`."""
         self._pids_of_equals: dict[str | int, list[int]] = {}
         self._engines: dict[int, int] = {}
         """Engines of workers that stated theirs, by pid."""
@@ -234,7 +237,8 @@ class RankTable:
         if is_one_process_each and not 0 < self._world_size < product:
             workers = max(workers, product * (self._num_engines or 1))
         seen = max(max(stated, default=-1) + 1, workers, self._world_size)
-        if not (self._world_size or self._sizes or _is_count(stated)):
+        is_count = _is_count(stated) and not self._is_part_of_grid()
+        if not (self._world_size or self._sizes or is_count):
             return 0
         is_open = len(self._unnumbered) == 1 or (
             self._unnumbered and self._hides_workers
@@ -316,22 +320,37 @@ class RankTable:
         if "EP" in parts and "PP" not in parts:
             # The experts' group spans data and tensor parallel ranks in their order.
             return parts["EP"]
-        if data == 0 and pipeline == 0:
-            return tensor
-        if len(parts) == 1 and engine == 0:
+        if len(parts) == 1 and engine == 0 and not self._has_engines:
             # A name has each group of more than one rank (vLLM `v1/executor/
             # multiproc_executor.py setup_proc_title_and_log_prefix`): there is no other.
-            return data + pipeline
+            return data + pipeline + tensor
         sizes = self._sizes
         if "TP" in sizes:
             return (data * sizes.get("PP", 1) + pipeline) * sizes["TP"] + tensor
-        # The sizes of the groups are unknown: order of appearance above the plain ones.
+        # The sizes of the groups are unknown: others than the first tensor parallel ones are
+        # numbered above them as they appear, and no two have one number.
         known = self._by_name.get((name, engine))
         if known is None:
-            known = max(self._seen, default=0) + 1
+            used = set(self._by_name.values())
+            known = (
+                tensor
+                if data == 0 and pipeline == 0
+                else max(self._seen, default=0) + 1
+            )
+            if known in used:
+                known = max(used | self._seen) + 1
             if len(self._by_name) < MAX_RANKS:
                 self._by_name[name, engine] = known
+                self._places.add((data, pipeline, tensor))
         return known
+
+    def _is_part_of_grid(self) -> bool:
+        """Whether ranks were numbered as they appeared, and there are more than those: groups
+        whose sizes are unknown have a rank for each pair of theirs."""
+        if not self._places or "TP" in self._sizes or self._world_size:
+            return False
+        sizes = [max(column) + 1 for column in zip(*self._places, strict=True)]
+        return len(self._places) < int(math.prod(sizes))
 
     def _next_unnumbered(self, pid: int | None) -> int | None:
         """V0: rank 0 has no prefix, the others differ by their pid. With as many workers

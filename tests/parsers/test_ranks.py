@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import pytest
+
 from tests.helpers import events, of, summary_of
 from warmup_insights.model.events import (
     CaptureProgress,
@@ -155,6 +157,23 @@ def test_the_only_group_in_a_name_has_the_ranks():
         text = "".join(loaded(name.format(n, n)) for n in (2, 3, 0, 1))
         found = [e.rank for e in of(MemoryMeasured, events(text))]
         assert (found, num_ranks(text)) == ([2, 3, 0, 1], 4)
+
+
+@pytest.mark.parametrize(
+    ("order", "known"),
+    [
+        (("PP1_TP1", "PP0_TP1", "PP1_TP0", "PP0_TP0"), 4),
+        (("PP0_TP1", "PP1_TP1", "PP0_TP0", "PP1_TP0"), 4),
+        (("PP0_TP0", "PP1_TP1"), 0),
+        (("PP1_TP3", "PP0_TP3", "PP1_TP0"), 0),
+        (("PP2_TP0", "PP0_TP1", "PP1_TP0", "PP0_TP0"), 0),
+    ],
+)
+def test_workers_of_two_groups_have_a_rank_each_where_no_sizes_are_known(order, known):
+    text = "".join(loaded(f"Worker_{name} pid=3{n}") for n, name in enumerate(order))
+    found = [e.rank for e in of(MemoryMeasured, events(text))]
+    assert len(set(found)) == len(order)
+    assert num_ranks(text) == known
 
 
 def test_sizes_of_the_configuration_place_pipeline_and_data_ranks():
