@@ -56,6 +56,8 @@ class RankTable:
         self._places: set[tuple[int, int, int]] = set()
         """Data, pipeline and tensor parallel rank of those in `_by_name`."""
         self._pids_of_equals: dict[str | int, list[int]] = {}
+        self._stated: dict[tuple[int, int], int] = {}
+        """The first process that stated a rank of a world of some size."""
         self._engines: dict[int, int] = {}
         """Engines of workers that stated theirs, by pid."""
         self._unnumbered: dict[int, int] = {}
@@ -99,6 +101,11 @@ class RankTable:
                 return
             rank = number
         elif world_size is not None:
+            key = rank, world_size
+            if len(self._stated) < MAX_RANKS:
+                self._stated.setdefault(key, record.pid)
+            # Each engine has such a rank.
+            self._has_engines |= self._stated.get(key, record.pid) != record.pid
             self._set_device(record.pid, named)
             rank += world_size * self._engine_of(record.pid, rank)
         if len(self._by_pid) < MAX_PROCESSES:
@@ -181,6 +188,9 @@ class RankTable:
         is_engine = record.process.startswith("EngineCore")
         self._is_in_engine = self._is_in_engine or (is_worker and is_engine)
         if (record.process, record.pid) not in self._processes:
+            names = {name for name, _ in self._processes}
+            is_equal = record.process in names and record.process.startswith("Worker_")
+            self._has_engines |= is_equal and "DP" not in record.process
             if len(self._processes) < MAX_PROCESSES:
                 self._processes.add((record.process, record.pid))
                 self._ranks.clear()
@@ -281,14 +291,16 @@ class RankTable:
 
         `own` is the name or the rank.
         """
-        if not self._has_engines or pid is None:
+        if pid is None:
             return 0
         if pid in self._engines:
             return self._engines[pid]
+        if len(self._pids_of_equals) >= MAX_RANKS and own not in self._pids_of_equals:
+            return 0
         pids = self._pids_of_equals.setdefault(own, [])
         if pid not in pids and len(pids) < MAX_RANKS:
             pids.append(pid)
-        return pids.index(pid) if pid in pids else 0
+        return pids.index(pid) if self._has_engines and pid in pids else 0
 
     def _of_core(self, name: str) -> int | None:
         """The first rank of an engine of several."""

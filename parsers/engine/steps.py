@@ -145,6 +145,9 @@ class RankState:
     """The prompt in the mixed batches that are warmed up."""
     item_from: tuple[float | None, int | None] | None = None
     """Time and free memory of the line before the multimodal item that runs."""
+    item_total: int | None = None
+    item_index: int = 0
+    """Number of the item of that line; several have one, and each kind counts from 1."""
     stage: str | None = None
     """Name of the stage that has begun and not ended."""
     is_warming_model: bool = False
@@ -236,7 +239,13 @@ def end_step(
 def finished_step(state: RankState, made: StepLine, origin: Origin) -> Event:
     """A step whose line is printed after it: it ran since the line before."""
     began, free_before = state.item_from or (None, None)
+    last, is_first = state.item_index, made.index == 1
+    if made.index not in (last, last + 1) and not (
+        is_first and last == state.item_total
+    ):
+        began, free_before = None, None  # a line is missing
     state.item_from = (origin.time, made.free_bytes)
+    state.item_index, state.item_total = made.index, made.total
     ended, duration = origin.time, None
     if began is not None and ended is not None and ended >= began:
         duration = ended - began
@@ -297,7 +306,7 @@ def follow_stage(state: RankState, event: Event) -> None:
     match event:
         case BucketsGenerated(phase="multimodal") | Note(topic="multimodal"):
             # Printed before the first item, which has no line before it ran.
-            state.item_from = (event.time, None)
+            state.item_from, state.item_index = (event.time, None), 0
         case SamplerWarmup() | DefragWarmup():
             name = "sampler" if isinstance(event, SamplerWarmup) else "defrag"
             state.stage = f"{name}_warmup" if event.status == "started" else None

@@ -101,6 +101,21 @@ def test_workers_of_several_engines_have_equal_names():
     assert [e.rank for e in of(MemoryMeasured, events(named))] == [0, 2, 1, 3]
 
 
+@pytest.mark.parametrize("stated", [True, False])
+def test_equal_workers_are_of_several_engines(stated):
+    """Also where the log begins after their configuration."""
+    workers, text = [(30, 0), (20, 0), (31, 1), (21, 1)], ""
+    for pid, rank in workers if stated else []:
+        text += (
+            f"(Worker pid={pid}) INFO 07-16 10:00:01 [parallel_state.py:1] rank {rank} in "
+            f"world size 2 is assigned as DP rank 0, PP rank 0, TP rank {rank}\n"
+        )
+    text += "".join(loaded(f"Worker_TP{rank} pid={pid}", 2) for pid, rank in workers)
+    found = [e.rank for e in of(MemoryMeasured, events(text))]
+    assert len(set(found)) == 4
+    assert num_ranks(text) == (4 if stated else 0)
+
+
 def test_workers_of_several_engines_state_their_devices():
     """vLLM `gpu_worker.py init_device`: whichever prints first."""
     text = TWO_ENGINES
