@@ -146,6 +146,38 @@ def test_a_bucket_that_was_skipped_leaves_the_others_without_a_name():
     assert step.bucket is None
 
 
+PASSED_OVER = """\
+INFO 07-16 10:00:00 [api_utils.py:1] non-default args: {{'model': 'a/b'{tokens}}}
+INFO 07-16 10:00:00 [common.py:85] Generated 4 prompt buckets [bs, query, num_blocks]: \
+[(1, 128, 0), (1, 512, 0), (1, 1024, 0), (2, 1024, 0)]
+{bars}
+INFO 07-16 10:00:09 [hpu_model_runner.py:1] Graph/Prompt captured:4 used_mem:1 GiB
+INFO 07-16 10:00:09 [hpu_model_runner.py:1] Warmup finished in 9 secs, allocated 1 GiB of \
+device memory
+"""
+BARS = "\r".join(
+    f"Prompt warmup processing: {25 * done:3d}%|##| {done}/4 [00:0{done}<00:02, "
+    f" 1.00s/item, {done + 1}/4]"
+    for done in range(3)
+)
+LINES = "\n".join(
+    f"[Warmup][Prompt][{n}/4] batch_size:1 query_len:{length} num_blocks:0 free_mem:9 GiB"
+    for n, length in ((3, 512), (4, 128))
+)
+
+
+@pytest.mark.parametrize("shown", [BARS, LINES], ids=["bars", "lines"])
+@pytest.mark.parametrize("tokens", [", 'max_num_batched_tokens': 512", ""])
+def test_buckets_longer_than_a_step_are_passed_over(shown, tokens):
+    """`warmup_graphs`; those of a bucket file with merged prefill may be so long."""
+    found = folded(events(PASSED_OVER.format(bars=shown, tokens=tokens)))
+    part = found.summary.phase("prompt")
+    assert (part.generated, part.warmed) == (4, 2 if tokens else None)
+    if tokens:
+        warmed = [row.bucket for row in found.rows if row.warmed]
+        assert warmed == [(1, 128, 0), (1, 512, 0)]
+
+
 def test_a_full_bar_of_weights_ends_their_loading_once():
     line = "Loading safetensors checkpoint shards: 100% Completed | 4/4 [00:11<00:00, {}s/it]\n"
     found = of(PhaseMarked, events(line.format("2.49") + line.format("2.93")))

@@ -26,6 +26,7 @@ from warmup_insights.model.events import (
     BucketsGenerated,
     BucketsOmitted,
     CaptureSummary,
+    ConfigRecorded,
     Event,
     GraphBudgetSet,
     GraphCaptured,
@@ -163,6 +164,8 @@ class Buckets:
         self._is_ready = False
         self._validated: set[int] = set()
         """Ranks whose validation has a beginning."""
+        self._most_tokens: int | None = None
+        """Tokens of a step, as they were set."""
         self._modality: dict[int, str] = {}
         """Rank to the first kind of multimodal items that it ran."""
         self.routes: Routes = {
@@ -178,7 +181,13 @@ class Buckets:
             ServerReady: self._of_the_run,
             Note: self._of_the_run,
             PhaseMarked: self._marked,
+            ConfigRecorded: self._configured,
         }
+
+    def _configured(self, event: ConfigRecorded) -> None:
+        tokens = event.settings.get("max_num_batched_tokens")
+        if isinstance(tokens, int):
+            self._most_tokens = tokens
 
     def _generated(self, event: BucketsGenerated) -> None:
         if event.dimensions:
@@ -381,8 +390,22 @@ class Buckets:
         has_end = facts.reached_end or not facts.runs_last
         if not (facts.has_hole or self._is_elided or (is_over and not has_end)):
             return seen
-        has_all = self._is_elided or not facts.may_skip
-        return facts.total if has_all and is_over else None
+        if not is_over:
+            return None
+        if (run := self._that_run(facts)) is not None:
+            return len(run)
+        return facts.total if self._is_elided or not facts.may_skip else None
+
+    def _that_run(self, facts: _PhaseFacts) -> set[Bucket] | None:
+        """The buckets of a whole list that a warm-up runs, which passes over those that are
+        longer than a step may be; None where a list or that limit is unknown."""
+        listed = facts.listed or []
+        passes_over = facts.may_skip and facts.runs_last
+        if not passes_over or self._most_tokens is None or len(listed) != facts.total:
+            return None
+        if any(len(bucket) != 3 for bucket in listed):
+            return None
+        return {bucket for bucket in listed if bucket[1] <= self._most_tokens}
 
     def other_phases(self) -> dict[str, OtherPhase]:
         """Generated and warmed of the rarer kinds: multimodal, unified, pooler, ..."""
@@ -416,7 +439,10 @@ class Buckets:
             is_listed = not _is_multimodal(phase) or facts.is_listed()
             listed = set(facts.listed or ()) if is_listed else set()
             warmed = least_known(map(self._warmed_count, ranks))
+            that_run = self._that_run(facts)
+            is_some = is_listed and that_run is not None and warmed == len(that_run)
             ran = listed if warmed == len(listed) else set()
+            ran = that_run if that_run is not None and is_some else ran
             shapes = {shape for name, shape in missed if name == phase}
             captured = _captured_buckets(facts)
             rows += [
