@@ -10,7 +10,7 @@ from __future__ import annotations
 import re
 
 from parsers.base import Dialect, Made, Sample
-from parsers.engine.convert import ints_of, settings_of, text_of
+from parsers.engine.convert import ints_of, settings_of
 from parsers.engine.signals import (
     ConfigLine,
     ConfigSection,
@@ -35,16 +35,12 @@ from warmup_insights.model.events import (
     CompileFinished,
     ConfigRecorded,
     GraphSkipped,
-    Note,
     WarmupStep,
 )
 
 
 def _multimodal_buckets(match: re.Match[str]) -> Made:
-    """Patches of images; without any, the sizes that are set run, which another line has."""
     values = ints_of(match["list"])
-    if not values:
-        return Note(topic="multimodal", text=text_of(match[0]))
     return BucketsGenerated(
         phase="multimodal", count=len(values), buckets=[(value,) for value in values]
     )

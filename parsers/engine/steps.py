@@ -38,7 +38,6 @@ from warmup_insights.model.events import (
     GraphsCaptured,
     MemoryBudgetSet,
     MemoryMeasured,
-    Note,
     PhaseMarked,
     SamplerWarmup,
     ServerReady,
@@ -304,7 +303,7 @@ def follow_stage(state: RankState, event: Event) -> None:
     if isinstance(event, PhaseMarked) and event.name == "model_warmup":
         state.is_warming_model = event.edge == "start"
     match event:
-        case BucketsGenerated(phase="multimodal") | Note(topic="multimodal"):
+        case BucketsGenerated(phase="multimodal"):
             # Printed before the first item, which has no line before it ran.
             state.item_from, state.item_index = (event.time, None), 0
         case SamplerWarmup() | DefragWarmup():

@@ -146,6 +146,55 @@ def test_a_bucket_that_was_skipped_leaves_the_others_without_a_name():
     assert step.bucket is None
 
 
+def test_after_a_state_that_is_missing_times_are_those_of_the_clock():
+    """The rate of the next is an average with what is not there."""
+    times = [1.0, 9.0, 1.0, 1.0, 1.0]
+    states = bar_of(times).split("\r")
+    del states[2:4]  # the second update, and what is drawn before the third step
+    found = steps_of("\r".join(states))
+    known = [step for step in found if step.duration_s is not None]
+    assert [step.index for step in known] == [1, 4, 5]
+    for step in known:
+        took = times[step.index - 1]
+        assert step.duration_s == pytest.approx(took, abs=step.resolution_s)
+
+
+def test_the_last_step_has_what_the_clock_leaves_for_it():
+    """tqdm draws it with the average of all where its own update came too soon."""
+    state = "Decode warmup processing: {}%|####| {}/2 [00:0{}<00:00, {}, {}/2]\r"
+    text = state.format(50, 1, 4, " 4.90s/item", 0) + state.format(
+        100, 2, 4, " 2.47s/item", 1
+    )
+    first, last = steps_of(text)
+    assert first.duration_s == pytest.approx(4.9, abs=first.resolution_s)
+    assert last.duration_s == pytest.approx(0.05, abs=last.resolution_s)
+    assert last.duration_s <= 5.0 - first.duration_s + 1e-9
+
+
+GENERATED = (
+    "(Worker_TP{0} pid=3{0}) INFO 07-16 10:00:00 [common.py:85] Generated 4 decode buckets "
+    "[bs, query, num_blocks]: [(1, 1, 8), (1, 1, 16), (1, 1, 32), (1, 1, 64)]\n"
+)
+
+
+@pytest.mark.parametrize("num_done", [(3, 2), (3, 4), (4, 4)])
+def test_bars_of_several_processes_in_one_line_have_no_times(num_done):
+    """Only what stands first in a line has a name (vLLM `system_utils.py _add_prefix`)."""
+    each = [
+        [BAR.format(25 * n, n, 4, 0, 2 * n + 9 * rank, " 2.00s/item", n - 1, 4)
+         for n in range(1, num_done[rank] + 1)]
+        for rank in (0, 1)
+    ]  # fmt: skip
+    mixed = [state for pair in zip(*each, strict=False) for state in pair]
+    mixed += max(each, key=len)[len(mixed) // 2 :]
+    text = GENERATED.format(0) + GENERATED.format(1)
+    text += "(Worker_TP1 pid=31) \r" + "\r".join(mixed) + "\n"
+    found = folded(events(text))
+    decode = found.summary.phase("decode")
+    assert (decode.warmed, decode.steps_s) == (max(num_done), None)
+    assert [row.duration_s for row in found.rows] == [None] * 4
+
+
 PASSED_OVER = """\
 INFO 07-16 10:00:00 [api_utils.py:1] non-default args: {{'model': 'a/b'{tokens}}}
 INFO 07-16 10:00:00 [common.py:85] Generated 4 prompt buckets [bs, query, num_blocks]: \

@@ -194,7 +194,9 @@ class Buckets:
             # Ranges have a name less where a number of the bucket is always the same.
             self._dimensions[event.phase] = event.dimensions
         facts = self._facts[rank_of(event), event.phase]
-        facts.generated = event.count
+        # Without patches the sizes that are set run, which another line has.
+        is_elsewhere = event.phase == MULTIMODAL and event.count == 0
+        facts.generated = None if is_elsewhere else event.count
         facts.strategy = event.strategy or facts.strategy
         if event.buckets or facts.listed is None:
             facts.listed = sorted(set(event.buckets))
