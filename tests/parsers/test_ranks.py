@@ -142,6 +142,26 @@ def test_a_core_has_the_first_rank_of_its_engine():
     assert summary_of(events(text))["memory"]["kv_cache_tokens"] == 1024
 
 
+def test_tokens_of_the_kv_cache_are_of_the_engine_whose_blocks_are_stated():
+    """On HPU no line shows to which engine a worker belongs; its blocks do."""
+    text = TWO_ENGINES + loaded("Worker_TP0 pid=30") + loaded("Worker_TP0 pid=20")
+    for core, tokens in ((0, 1024), (1, 2048)):
+        text += (
+            f"(EngineCore_DP{core} pid={2 + core}) INFO 07-16 10:00:09 "
+            f"[kv_cache_utils.py:1] GPU KV cache size: {tokens:,} tokens, Maximum "
+            f"concurrency for 1,024 tokens per request: {tokens / 1024:.2f}x\n"
+        )
+    for pid, blocks in ((30, 16), (20, 8)):
+        text += (
+            f"(Worker_TP0 pid={pid}) INFO 07-16 10:00:10 [hpu_worker.py:546] Usable "
+            f"num_blocks: {blocks}, actual allocated num_blocks: {(blocks + 1) * 128} "
+            f"(_PAD_BLOCK_ID={blocks}, _PAD_SLOT_ID={blocks * 128})\n"
+        )
+    memory = summary_of(events(text))["memory"]
+    found = [memory[n] for n in ("num_kv_blocks", "kv_cache_tokens", "max_concurrency")]
+    assert found == [16, 2048, 2.0]
+
+
 def test_a_single_engine_has_no_rank():
     text = (
         "(EngineCore_DP0 pid=1) INFO 07-16 10:00:00 [parallel_state.py:1] rank 0 in world "

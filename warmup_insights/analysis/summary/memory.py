@@ -212,6 +212,8 @@ class Memory:
         fit = self._blocks_that_fit(size)
         if blocks and fit and 0 < blocks - fit < _shards(config):
             blocks = known["num_kv_blocks"] = fit  # the others make all shards equal
+        if blocks and size and known["kv_cache_tokens"] != blocks * size:
+            known |= self._of_same_engine(blocks * size)
         is_derived = known["kv_cache_tokens"] is None and not is_hybrid
         if is_derived and blocks is not None and size is not None:
             known["kv_cache_tokens"] = blocks * size
@@ -236,6 +238,15 @@ class Memory:
         if not padding or not budget or not blocks:
             return False
         return padding > 1.1 * budget / blocks
+
+    def _of_same_engine(self, tokens: float) -> Facts:
+        """What the engine states whose workers have blocks of so many tokens. Of several that
+        share nothing it may be another than that of the first rank: workers do not name
+        theirs (vLLM `v1/engine/core.py run_engine_core`)."""
+        for _, own in sorted(self._by_rank.items()):
+            if own.get("kv_cache_tokens") == tokens:
+                return {name: own[name] for name in _PER_WORKER if name in own}
+        return {}
 
     def _blocks_that_fit(self, block_size: float | None) -> int | None:
         """Blocks that the tokens take which the engine states; None where they are of layers
