@@ -121,6 +121,8 @@ class BarClock:
     """Whether the steps have lines of their own."""
     drawn: int = 0
     """Steps in the last state, which may be drawn again before the next step."""
+    item_s: float | None = None
+    """Average of the last update, as it is drawn again."""
     average: Average | None = None
     """None when a state is missing: the bar is drawn before each step."""
 
@@ -394,18 +396,19 @@ def warmup_bar(
         clock.has_lines = step is not None and step.signal.phase == phase
         clock.average = Average() if made.done <= 1 else None
     is_skipping = made.place is not None and made.place > made.done
-    if made.place is not None and made.done > clock.drawn + 1:
-        clock.average = None
-    clock.drawn = made.done
-    if made.done <= clock.done or (made.place == made.done < made.total):
-        # Drawn again for the next item: the average is still that of the last update.
-        return []
     step = state.step
     own = step if step is not None and step.signal.phase == phase else None
-    if own is not None and own.signal.index > made.done:
-        # Drawn again below the line of the next item; its own update was left out.
+    # Drawn again for the next item, or below its line: with the average of the last update.
+    is_again = made.place == made.done < made.total
+    is_again |= own is not None and own.signal.index > made.done
+    is_missing = made.place is not None and made.done > clock.drawn + 1
+    if is_missing or (is_again and made.item_s != clock.item_s):
+        clock.average = None
+    clock.drawn = made.done
+    if made.done <= clock.done or is_again:
         return []
     items = made.done - clock.done
+    clock.item_s = made.item_s
     took, error = (None, None) if is_shared else _took(clock, made, items)
     first, clock.done, clock.elapsed_s = clock.done + 1, made.done, made.elapsed_s
     if own is not None:

@@ -366,7 +366,9 @@ class Buckets:
             missed=missed,
             strategy=first.strategy,
             dimensions=self._dimensions.get(phase, []),
-            steps_s=_steps_s(first.together_s, own, first_known(warmed, generated)),
+            steps_s=_steps_s(
+                first.together_s, own, first_known(warmed, generated), first.has_hole
+            ),
             gc_s=sum_known(row.gc_s for row in own),
             compiled=sum_known(row.compiled for row in own),
             compile_s=sum_known(row.compile_s for row in own),
@@ -386,7 +388,9 @@ class Buckets:
         if not facts.steps:
             return None
         buckets = {bucket for _, bucket in facts.steps if bucket is not None}
-        seen = len(buckets) or len(facts.steps)
+        named = {index for index, bucket in facts.steps if bucket is not None}
+        unnamed = {index for index, bucket in facts.steps if bucket is None} - named
+        seen = len(buckets) + len(unnamed)
         # A warm-up that is over went on to its last bucket.
         is_over = facts.reached_end or self._is_finished
         has_end = facts.reached_end or not facts.runs_last
@@ -562,11 +566,16 @@ def _graph_fate(
 
 
 def _steps_s(
-    together_s: float | None, rows: Sequence[BucketRow], count: int | None
+    together_s: float | None,
+    rows: Sequence[BucketRow],
+    count: int | None,
+    has_hole: bool,
 ) -> float | None:
     """Seconds of so many steps; None where more than the last one has no time."""
     timed = [row.duration_s for row in rows if row.duration_s is not None]
-    if together_s is None and len(timed) + 1 < (count or 0):
+    num_known = len(timed) + (not has_hole)
+    is_short = together_s is None and num_known < (count or 0)
+    if is_short or (has_hole and together_s is not None):
         return None
     known: float | None = sum_known((together_s, *timed))
     return known
