@@ -423,7 +423,7 @@ class LineParser:
         if len(made) > 1:
             for item in made:
                 if isinstance(item, RankNamed):
-                    run.ranks.set_rank(record, item.rank, item.world_size)
+                    run.ranks.set_rank(record, item)
         rank = run.ranks.rank_of(record) if record.pid is not None else record.rank
         origin = Origin(matched.time, rank, matched.line)
         for item in made:

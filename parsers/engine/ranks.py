@@ -8,6 +8,7 @@ prefix at all. Rank is the global one: data, pipeline, then tensor parallel, as 
 
 from __future__ import annotations
 
+import math
 import re
 from itertools import chain, count
 from typing import Any
@@ -15,6 +16,7 @@ from typing import Any
 from parsers.base import module_of
 from parsers.engine.envelope import Record
 from parsers.engine.evidence import MAX_PROCESSES
+from parsers.engine.signals import RankNamed
 
 _PARTS = re.compile(r"(?:^|[_ ])(DP|PP|TP|EP)(\d{1,4})(?![\d])")
 _NUMBER = re.compile(r"VllmWorker-(\d{1,4})")
@@ -52,7 +54,13 @@ class RankTable:
     def __init__(self) -> None:
         self._by_pid: dict[int, int] = {}
         self._by_name: dict[tuple[str, int], int] = {}
+        self._places: set[tuple[int, int, int]] = set()
+        """Data, pipeline and tensor parallel rank of those in `_by_name`."""
         self._pids_of_equals: dict[str | int, list[int]] = {}
+        self._stated: dict[tuple[int, int], int] = {}
+        """The first process that stated a rank of a world of some size."""
+        self._engines: dict[int, int] = {}
+        """Engines of workers that stated theirs, by pid."""
         self._unnumbered: dict[int, int] = {}
         self._worlds: dict[int, int] = {}
         """Workers that stated a world of their own, in order."""
@@ -79,8 +87,9 @@ class RankTable:
         self._ranks: dict[tuple[str | None, int | None, int | None], int | None] = {}
         """Ranks by process, pid and stated rank, until more is known of any of them."""
 
-    def set_rank(self, record: Record, rank: int, world_size: int | None) -> None:
+    def set_rank(self, record: Record, named: RankNamed) -> None:
         """A process stated its own rank."""
+        rank, world_size = named.rank, named.world_size
         if world_size is not None and world_size <= MAX_RANKS:
             self._world_size = max(self._world_size, world_size)
         if record.pid is None or rank >= MAX_RANKS:
@@ -93,11 +102,28 @@ class RankTable:
                 return
             rank = number
         elif world_size is not None:
+            key = rank, world_size
+            if len(self._stated) < MAX_RANKS:
+                self._stated.setdefault(key, record.pid)
+            # Each engine has such a rank.
+            self._has_engines |= self._stated.get(key, record.pid) != record.pid
+            self._set_device(record.pid, named)
             rank += world_size * self._engine_of(record.pid, rank)
         if len(self._by_pid) < MAX_PROCESSES:
             self._by_pid[record.pid] = rank
             self._swap(record.pid, rank)
             self._ranks.clear()
+
+    def _set_device(self, pid: int, named: RankNamed) -> None:
+        """A worker stated its device, which shows its engine: those of a dense model have the
+        devices of a host one after the other (vLLM `config/parallel.py get_local_gpu_index`;
+        on HPU each engine counts its own)."""
+        if named.local_rank is None or not named.world_size:
+            return
+        beyond = named.local_rank - named.rank
+        engine, rest = divmod(beyond, named.world_size)
+        if engine > 0 and rest == 0 and len(self._engines) < MAX_PROCESSES:
+            self._engines[pid] = engine
 
     def _of_own_world(self, record: Record) -> int | None:
         """The rank of a worker that states it is alone, in the order in which they do: each
@@ -163,6 +189,9 @@ class RankTable:
         is_engine = record.process.startswith("EngineCore")
         self._is_in_engine = self._is_in_engine or (is_worker and is_engine)
         if (record.process, record.pid) not in self._processes:
+            names = {name for name, _ in self._processes}
+            is_equal = record.process in names and record.process.startswith("Worker_")
+            self._has_engines |= is_equal and "DP" not in record.process
             if len(self._processes) < MAX_PROCESSES:
                 self._processes.add((record.process, record.pid))
                 self._ranks.clear()
@@ -219,7 +248,8 @@ class RankTable:
         if is_one_process_each and not 0 < self._world_size < product:
             workers = max(workers, product * (self._num_engines or 1))
         seen = max(max(stated, default=-1) + 1, workers, self._world_size)
-        if not (self._world_size or self._sizes or _is_count(stated)):
+        is_count = _is_count(stated) and not self._is_part_of_grid()
+        if not (self._world_size or self._sizes or is_count):
             return 0
         is_open = len(self._unnumbered) == 1 or (
             self._unnumbered and self._hides_workers
@@ -262,12 +292,16 @@ class RankTable:
 
         `own` is the name or the rank.
         """
-        if not self._has_engines or pid is None:
+        if pid is None:
+            return 0
+        if pid in self._engines:
+            return self._engines[pid]
+        if len(self._pids_of_equals) >= MAX_RANKS and own not in self._pids_of_equals:
             return 0
         pids = self._pids_of_equals.setdefault(own, [])
         if pid not in pids and len(pids) < MAX_RANKS:
             pids.append(pid)
-        return pids.index(pid) if pid in pids else 0
+        return pids.index(pid) if self._has_engines and pid in pids else 0
 
     def _of_core(self, name: str) -> int | None:
         """The first rank of an engine of several."""
@@ -299,22 +333,37 @@ class RankTable:
         if "EP" in parts and "PP" not in parts:
             # The experts' group spans data and tensor parallel ranks in their order.
             return parts["EP"]
-        if data == 0 and pipeline == 0:
-            return tensor
-        if len(parts) == 1 and engine == 0:
+        if len(parts) == 1 and engine == 0 and not self._has_engines:
             # A name has each group of more than one rank (vLLM `v1/executor/
             # multiproc_executor.py setup_proc_title_and_log_prefix`): there is no other.
-            return data + pipeline
+            return data + pipeline + tensor
         sizes = self._sizes
         if "TP" in sizes:
             return (data * sizes.get("PP", 1) + pipeline) * sizes["TP"] + tensor
-        # The sizes of the groups are unknown: order of appearance above the plain ones.
+        # The sizes of the groups are unknown: others than the first tensor parallel ones are
+        # numbered above them as they appear, and no two have one number.
         known = self._by_name.get((name, engine))
         if known is None:
-            known = max(self._seen, default=0) + 1
+            used = set(self._by_name.values())
+            known = (
+                tensor
+                if data == 0 and pipeline == 0
+                else max(self._seen, default=0) + 1
+            )
+            if known in used:
+                known = max(used | self._seen) + 1
             if len(self._by_name) < MAX_RANKS:
                 self._by_name[name, engine] = known
+                self._places.add((data, pipeline, tensor))
         return known
+
+    def _is_part_of_grid(self) -> bool:
+        """Whether ranks were numbered as they appeared, and there are more than those: groups
+        whose sizes are unknown have a rank for each pair of theirs."""
+        if not self._places or "TP" in self._sizes or self._world_size:
+            return False
+        sizes = [max(column) + 1 for column in zip(*self._places, strict=True)]
+        return len(self._places) < int(math.prod(sizes))
 
     def _next_unnumbered(self, pid: int | None) -> int | None:
         """V0: rank 0 has no prefix, the others differ by their pid. With as many workers

@@ -144,6 +144,8 @@ class RankNamed(Signal, frozen=True, gc=False):
 
     rank: int
     world_size: int | None = None
+    local_rank: int | None = None
+    """The number of its device on this host, those of all engines counted."""
 
 
 class ModelNamed(Signal, frozen=True, gc=False):

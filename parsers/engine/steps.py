@@ -38,7 +38,6 @@ from warmup_insights.model.events import (
     GraphsCaptured,
     MemoryBudgetSet,
     MemoryMeasured,
-    Note,
     PhaseMarked,
     SamplerWarmup,
     ServerReady,
@@ -68,7 +67,13 @@ class Average:
     _sum_s: float = 0.0
 
     def add(
-        self, items: int, item_s: float, error_s: float, elapsed_s: float
+        self,
+        items: int,
+        item_s: float,
+        error_s: float,
+        elapsed_s: float,
+        *,
+        is_last: bool,
     ) -> tuple[float, float] | None:
         """Seconds of the items of an update, and how far they can be off.
 
@@ -79,6 +84,10 @@ class Average:
         self._item_s, self._error_s = item_s, error_s
         took = (self._items * item_s - _OLD * before) / _NEW
         error = (self._items * error_s + _OLD * before_error) / _NEW
+        if is_last:
+            # The average of all updates, where tqdm left this one out until it was closed.
+            rest = elapsed_s - self._sum_s
+            took, error = min(max(took, rest), rest + 1), error + SLACK_S
         self._sum_s += took
         is_likely = elapsed_s - SLACK_S <= self._sum_s <= elapsed_s + 1 + SLACK_S
         if took < -error or not is_likely:
@@ -110,8 +119,12 @@ class BarClock:
     elapsed_s: float = 0.0
     has_lines: bool = False
     """Whether the steps have lines of their own."""
+    drawn: int = 0
+    """Steps in the last state, which may be drawn again before the next step."""
+    item_s: float | None = None
+    """Average of the last update, as it is drawn again."""
     average: Average | None = None
-    """None when the bar was not seen from its beginning."""
+    """None when a state is missing: the bar is drawn before each step."""
 
 
 @dataclass(slots=True)
@@ -133,6 +146,9 @@ class RankState:
     """The prompt in the mixed batches that are warmed up."""
     item_from: tuple[float | None, int | None] | None = None
     """Time and free memory of the line before the multimodal item that runs."""
+    item_total: int | None = None
+    item_index: int = 0
+    """Number of the item of that line; several have one, and each kind counts from 1."""
     stage: str | None = None
     """Name of the stage that has begun and not ended."""
     is_warming_model: bool = False
@@ -224,7 +240,13 @@ def end_step(
 def finished_step(state: RankState, made: StepLine, origin: Origin) -> Event:
     """A step whose line is printed after it: it ran since the line before."""
     began, free_before = state.item_from or (None, None)
+    last, is_first = state.item_index, made.index == 1
+    if made.index not in (last, last + 1) and not (
+        is_first and last == state.item_total
+    ):
+        began, free_before = None, None  # a line is missing
     state.item_from = (origin.time, made.free_bytes)
+    state.item_index, state.item_total = made.index, made.total
     ended, duration = origin.time, None
     if began is not None and ended is not None and ended >= began:
         duration = ended - began
@@ -283,9 +305,9 @@ def follow_stage(state: RankState, event: Event) -> None:
     if isinstance(event, PhaseMarked) and event.name == "model_warmup":
         state.is_warming_model = event.edge == "start"
     match event:
-        case BucketsGenerated(phase="multimodal") | Note(topic="multimodal"):
+        case BucketsGenerated(phase="multimodal"):
             # Printed before the first item, which has no line before it ran.
-            state.item_from = (event.time, None)
+            state.item_from, state.item_index = (event.time, None), 0
         case SamplerWarmup() | DefragWarmup():
             name = "sampler" if isinstance(event, SamplerWarmup) else "defrag"
             state.stage = f"{name}_warmup" if event.status == "started" else None
@@ -364,7 +386,7 @@ def warmup_bar(
     """The steps that ended since the last state of a bar over buckets.
 
     Where it `is_shared`, several processes draw bars into one line, and only the first state
-    in it has a name: the states show how far one of them is, and no times.
+    in it has a name: the states show how far any of them is, and no times.
     """
     clock = state.clocks.get(phase)
     is_known = clock is not None and clock.total == made.total
@@ -374,15 +396,19 @@ def warmup_bar(
         clock.has_lines = step is not None and step.signal.phase == phase
         clock.average = Average() if made.done <= 1 else None
     is_skipping = made.place is not None and made.place > made.done
-    if made.done <= clock.done or (made.place == made.done < made.total):
-        # Drawn again for the next item: the average is still that of the last update.
-        return []
     step = state.step
     own = step if step is not None and step.signal.phase == phase else None
-    if own is not None and own.signal.index > made.done:
-        # Drawn again below the line of the next item; its own update was left out.
+    # Drawn again for the next item, or below its line: with the average of the last update.
+    is_again = made.place == made.done < made.total
+    is_again |= own is not None and own.signal.index > made.done
+    is_missing = made.place is not None and made.done > clock.drawn + 1
+    if is_missing or (is_again and made.item_s != clock.item_s):
+        clock.average = None
+    clock.drawn = made.done
+    if made.done <= clock.done or is_again:
         return []
     items = made.done - clock.done
+    clock.item_s = made.item_s
     took, error = (None, None) if is_shared else _took(clock, made, items)
     first, clock.done, clock.elapsed_s = clock.done + 1, made.done, made.elapsed_s
     if own is not None:
@@ -420,12 +446,14 @@ def _took(
     if clock.average is None or made.item_s is None:
         # A difference of two whole numbers of seconds, both cut off.
         return (whole, 1.0) if items == 1 and whole >= 0 else (None, None)
-    found = clock.average.add(items, made.item_s, made.item_error_s, made.elapsed_s)
+    found = clock.average.add(
+        items, made.item_s, made.item_error_s, made.elapsed_s,
+        is_last=made.done == made.total,
+    )  # fmt: skip
     if found is None:
         return None, None
     took, error = found
-    # The last state may be the one drawn at the end, with the plain average.
-    return round(took, 4), round(1.0 if made.done == made.total else error, 4)
+    return round(took, 4), round(error, 4)
 
 
 def stage_bar(state: RankState, made: BarUpdate, origin: Origin) -> list[Event]:
@@ -533,11 +561,15 @@ def drawn_by(ranks: RankStates, made: BarUpdate) -> int | None:
     return rank if goes_on else None
 
 
-def is_redraw(ranks: RankStates, made: BarUpdate, phase: str | None) -> bool:
+def has_step_line(ranks: RankStates, phase: str) -> bool:
+    """Whether the line of a step of a phase is the last of any rank."""
+    steps = [state.step for state in ranks.values() if state.step is not None]
+    return any(step.signal.phase == phase for step in steps)
+
+
+def is_redraw(ranks: RankStates, made: BarUpdate) -> bool:
     """A bar without an owner, where others draw it with their name."""
     others = [state for rank, state in ranks.items() if rank is not None]
-    if phase is not None:
-        return any(phase in state.clocks for state in others)
     return any(key.startswith(f"{made.name}/") for s in others for key in s.captures)
 
 

@@ -70,6 +70,7 @@ from parsers.engine.steps import (
     finished_step,
     follow_stage,
     give_bars_to_first_rank,
+    has_step_line,
     is_redraw,
     open_stage,
     profiled_graphs,
@@ -455,18 +456,29 @@ class RunTracker:
 
     def _bar(self, state: RankState, made: BarUpdate, origin: Origin) -> list[Event]:
         phase = STEP_BARS.get(made.name)
+        if phase is not None:
+            return self._warmup_bar(state, phase, made, origin)
         if origin.rank is None and (rank := drawn_by(self._ranks, made)) is not None:
             state, origin = self._ranks[rank], Origin(origin.time, rank, origin.line)
-        elif origin.rank is None and is_redraw(self._ranks, made, phase):
+        elif origin.rank is None and is_redraw(self._ranks, made):
             return []
-        if phase is not None:
-            # A process that has no peers has no rank.
-            is_shared = origin.rank is not None or len(self._ranks) > 1
-            return warmup_bar(state, phase, made, origin, is_shared=is_shared)
         if made.name.startswith("Capturing"):
             capture_bar(state, made, origin)
             return []
         return stage_bar(state, made, origin)
+
+    def _warmup_bar(
+        self, state: RankState, phase: str, made: BarUpdate, origin: Origin
+    ) -> list[Event]:
+        """Steps by a bar. A process that has no peers has no rank; those that have draw their
+        bars into one line, which then counts for the first of them."""
+        ranks = [rank for rank in self._ranks if rank is not None]
+        if not ranks:
+            return warmup_bar(state, phase, made, origin, is_shared=False)
+        if has_step_line(self._ranks, phase):
+            return []
+        first = Origin(origin.time, min(ranks), origin.line)
+        return warmup_bar(self._ranks[first.rank], phase, made, first, is_shared=True)
 
     def _flush(self, state: RankState, origin: Origin) -> list[Event]:
         """Close a configuration dump or a list of omitted buckets."""

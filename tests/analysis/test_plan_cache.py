@@ -170,6 +170,18 @@ def test_on_hpu_a_log_leaves_open_what_remains_of_its_last_block(free, eager, re
         assert plan.kv_cache_tokens_step == (high - low) * 128
 
 
+def test_with_a_reserve_of_0_another_one_may_change_nothing():
+    """`enforce_eager` keeps nothing for graphs; the log may begin after it."""
+    text = GAUDI.format(
+        eager=True, free="70", usable="35", graphs="0 B", reserve=0, cache="34.96",
+        blocks=994, tokens=994 * 128,
+    ).partition("\n")[2]  # fmt: skip
+    planner = CachePlanner(folded(events(text)).summary)
+    plan = planner.plan(PlanSettings(graph_reserved_mem=0.1))
+    assert (plan.num_kv_blocks, plan.kv_cache_tokens) == (None, None)
+    assert planner.plan(PlanSettings(gpu_memory_utilization=0.9)).num_kv_blocks > 994
+
+
 LOGS = sorted([*REAL_LOGS.glob("*.log"), *REAL_LOGS.glob("fresh/*.log")])
 
 

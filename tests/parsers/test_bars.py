@@ -146,6 +146,87 @@ def test_a_bucket_that_was_skipped_leaves_the_others_without_a_name():
     assert step.bucket is None
 
 
+def test_after_a_state_that_is_missing_times_are_those_of_the_clock():
+    """The rate of the next is an average with what is not there."""
+    times = [1.0, 9.0, 1.0, 1.0, 1.0]
+    states = bar_of(times).split("\r")
+    del states[2:4]  # the second update, and what is drawn before the third step
+    found = steps_of("\r".join(states))
+    known = [step for step in found if step.duration_s is not None]
+    assert [step.index for step in known] == [1, 4, 5]
+    for step in known:
+        took = times[step.index - 1]
+        assert step.duration_s == pytest.approx(took, abs=step.resolution_s)
+
+
+def test_the_last_step_has_what_the_clock_leaves_for_it():
+    """tqdm draws it with the average of all where its own update came too soon."""
+    state = "Decode warmup processing: {}%|####| {}/2 [00:0{}<00:00, {}, {}/2]\r"
+    text = state.format(50, 1, 4, " 4.90s/item", 0) + state.format(
+        100, 2, 4, " 2.47s/item", 1
+    )
+    first, last = steps_of(text)
+    assert first.duration_s == pytest.approx(4.9, abs=first.resolution_s)
+    assert last.duration_s == pytest.approx(0.05, abs=last.resolution_s)
+    assert last.duration_s <= 5.0 - first.duration_s + 1e-9
+
+
+GENERATED = (
+    "(Worker_TP{0} pid=3{0}) INFO 07-16 10:00:00 [common.py:85] Generated 4 decode buckets "
+    "[bs, query, num_blocks]: [(1, 1, 8), (1, 1, 16), (1, 1, 32), (1, 1, 64)]\n"
+)
+
+
+@pytest.mark.parametrize("num_done", [(3, 2), (3, 4), (4, 4)])
+def test_bars_of_several_processes_in_one_line_have_no_times(num_done):
+    """Only what stands first in a line has a name (vLLM `system_utils.py _add_prefix`)."""
+    each = [
+        [BAR.format(25 * n, n, 4, 0, 2 * n + 9 * rank, " 2.00s/item", n - 1, 4)
+         for n in range(1, num_done[rank] + 1)]
+        for rank in (0, 1)
+    ]  # fmt: skip
+    mixed = [state for pair in zip(*each, strict=False) for state in pair]
+    mixed += max(each, key=len)[len(mixed) // 2 :]
+    text = GENERATED.format(0) + GENERATED.format(1)
+    text += "(Worker_TP1 pid=31) \r" + "\r".join(mixed) + "\n"
+    found = folded(events(text))
+    decode = found.summary.phase("decode")
+    assert (decode.warmed, decode.steps_s) == (max(num_done), None)
+    assert [row.duration_s for row in found.rows] == [None] * 4
+
+
+PASSED_OVER = """\
+INFO 07-16 10:00:00 [api_utils.py:1] non-default args: {{'model': 'a/b'{tokens}}}
+INFO 07-16 10:00:00 [common.py:85] Generated 4 prompt buckets [bs, query, num_blocks]: \
+[(1, 128, 0), (1, 512, 0), (1, 1024, 0), (2, 1024, 0)]
+{bars}
+INFO 07-16 10:00:09 [hpu_model_runner.py:1] Graph/Prompt captured:4 used_mem:1 GiB
+INFO 07-16 10:00:09 [hpu_model_runner.py:1] Warmup finished in 9 secs, allocated 1 GiB of \
+device memory
+"""
+BARS = "\r".join(
+    f"Prompt warmup processing: {25 * done:3d}%|##| {done}/4 [00:0{done}<00:02, "
+    f" 1.00s/item, {done + 1}/4]"
+    for done in range(3)
+)
+LINES = "\n".join(
+    f"[Warmup][Prompt][{n}/4] batch_size:1 query_len:{length} num_blocks:0 free_mem:9 GiB"
+    for n, length in ((3, 512), (4, 128))
+)
+
+
+@pytest.mark.parametrize("shown", [BARS, LINES], ids=["bars", "lines"])
+@pytest.mark.parametrize("tokens", [", 'max_num_batched_tokens': 512", ""])
+def test_buckets_longer_than_a_step_are_passed_over(shown, tokens):
+    """`warmup_graphs`; those of a bucket file with merged prefill may be so long."""
+    found = folded(events(PASSED_OVER.format(bars=shown, tokens=tokens)))
+    part = found.summary.phase("prompt")
+    assert (part.generated, part.warmed) == (4, 2 if tokens else None)
+    if tokens:
+        warmed = [row.bucket for row in found.rows if row.warmed]
+        assert warmed == [(1, 128, 0), (1, 512, 0)]
+
+
 def test_a_full_bar_of_weights_ends_their_loading_once():
     line = "Loading safetensors checkpoint shards: 100% Completed | 4/4 [00:11<00:00, {}s/it]\n"
     found = of(PhaseMarked, events(line.format("2.49") + line.format("2.93")))

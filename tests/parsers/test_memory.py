@@ -214,6 +214,21 @@ def test_a_rank_has_no_more_blocks_than_the_one_with_the_least_memory():
     assert sizes["kv_cache"] == gib(70.32)
 
 
+def test_blocks_are_those_of_the_rank_with_the_least_memory():
+    """9,990 blocks of 8 MiB fit beside 78.05 GiB; the first rank has more, and 10,366."""
+    first = OVERRIDDEN.replace(OVERRIDING, "").format(blocks=9990, taken="78.05 GiB")
+    other = first.replace("80.99 GiB reserved", "78.05 GiB reserved")
+    text = "".join(
+        line.replace("EngineCore pid=7", f"Worker_TP{rank} pid=3{rank}")
+        for pair in zip(first.splitlines(True), other.splitlines(True), strict=True)
+        for rank, line in enumerate(pair)
+    )
+    memory = folded(events(text)).summary.memory
+    low, high = memory.block_bytes_range
+    assert low <= 8 * 2**20 <= high
+    assert memory.block_bytes == 8 * 2**20
+
+
 def test_where_no_line_states_its_size_an_overridden_cache_is_no_part():
     """vLLM overrides the number before it allocates, and states the size for its own."""
     budget = HEAD + (

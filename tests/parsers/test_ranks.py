@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import pytest
+
 from tests.helpers import events, of, summary_of
 from warmup_insights.model.events import (
     CaptureProgress,
@@ -99,6 +101,37 @@ def test_workers_of_several_engines_have_equal_names():
     assert [e.rank for e in of(MemoryMeasured, events(named))] == [0, 2, 1, 3]
 
 
+@pytest.mark.parametrize("stated", [True, False])
+def test_equal_workers_are_of_several_engines(stated):
+    """Also where the log begins after their configuration."""
+    workers, text = [(30, 0), (20, 0), (31, 1), (21, 1)], ""
+    for pid, rank in workers if stated else []:
+        text += (
+            f"(Worker pid={pid}) INFO 07-16 10:00:01 [parallel_state.py:1] rank {rank} in "
+            f"world size 2 is assigned as DP rank 0, PP rank 0, TP rank {rank}\n"
+        )
+    text += "".join(loaded(f"Worker_TP{rank} pid={pid}", 2) for pid, rank in workers)
+    found = [e.rank for e in of(MemoryMeasured, events(text))]
+    assert len(set(found)) == 4
+    assert num_ranks(text) == (4 if stated else 0)
+
+
+def test_workers_of_several_engines_state_their_devices():
+    """vLLM `gpu_worker.py init_device`: whichever prints first."""
+    text = TWO_ENGINES
+    workers = [(30, 0, 2), (20, 0, 0), (31, 1, 3), (21, 1, 1)]
+    for pid, rank, device in workers:
+        text += (
+            f"(Worker pid={pid}) INFO 07-16 10:00:01 [parallel_state.py:1] world_size=2 "
+            f"rank={rank} local_rank={device} distributed_init_method=tcp://x backend=nccl\n"
+            f"(Worker pid={pid}) INFO 07-16 10:00:01 [parallel_state.py:1] rank {rank} in "
+            f"world size 2 is assigned as DP rank 0, PP rank 0, TP rank {rank}\n"
+        )
+    text += "".join(loaded(f"Worker_TP{rank} pid={pid}", 2) for pid, rank, _ in workers)
+    assert [e.rank for e in of(MemoryMeasured, events(text))] == [2, 0, 3, 1]
+    assert num_ranks(text) == 4
+
+
 def test_a_core_has_the_first_rank_of_its_engine():
     text = TWO_ENGINES + loaded("Worker_TP0 pid=20") + loaded("Worker_TP1 pid=21")
     for core, tokens in ((0, 1024), (1, 2048)):
@@ -107,6 +140,26 @@ def test_a_core_has_the_first_rank_of_its_engine():
             f"[kv_cache_utils.py:1] GPU KV cache size: {tokens:,} tokens\n"
         )
     assert summary_of(events(text))["memory"]["kv_cache_tokens"] == 1024
+
+
+def test_tokens_of_the_kv_cache_are_of_the_engine_whose_blocks_are_stated():
+    """On HPU no line shows to which engine a worker belongs; its blocks do."""
+    text = TWO_ENGINES + loaded("Worker_TP0 pid=30") + loaded("Worker_TP0 pid=20")
+    for core, tokens in ((0, 1024), (1, 2048)):
+        text += (
+            f"(EngineCore_DP{core} pid={2 + core}) INFO 07-16 10:00:09 "
+            f"[kv_cache_utils.py:1] GPU KV cache size: {tokens:,} tokens, Maximum "
+            f"concurrency for 1,024 tokens per request: {tokens / 1024:.2f}x\n"
+        )
+    for pid, blocks in ((30, 16), (20, 8)):
+        text += (
+            f"(Worker_TP0 pid={pid}) INFO 07-16 10:00:10 [hpu_worker.py:546] Usable "
+            f"num_blocks: {blocks}, actual allocated num_blocks: {(blocks + 1) * 128} "
+            f"(_PAD_BLOCK_ID={blocks}, _PAD_SLOT_ID={blocks * 128})\n"
+        )
+    memory = summary_of(events(text))["memory"]
+    found = [memory[n] for n in ("num_kv_blocks", "kv_cache_tokens", "max_concurrency")]
+    assert found == [16, 2048, 2.0]
 
 
 def test_a_single_engine_has_no_rank():
@@ -139,6 +192,23 @@ def test_the_only_group_in_a_name_has_the_ranks():
         text = "".join(loaded(name.format(n, n)) for n in (2, 3, 0, 1))
         found = [e.rank for e in of(MemoryMeasured, events(text))]
         assert (found, num_ranks(text)) == ([2, 3, 0, 1], 4)
+
+
+@pytest.mark.parametrize(
+    ("order", "known"),
+    [
+        (("PP1_TP1", "PP0_TP1", "PP1_TP0", "PP0_TP0"), 4),
+        (("PP0_TP1", "PP1_TP1", "PP0_TP0", "PP1_TP0"), 4),
+        (("PP0_TP0", "PP1_TP1"), 0),
+        (("PP1_TP3", "PP0_TP3", "PP1_TP0"), 0),
+        (("PP2_TP0", "PP0_TP1", "PP1_TP0", "PP0_TP0"), 0),
+    ],
+)
+def test_workers_of_two_groups_have_a_rank_each_where_no_sizes_are_known(order, known):
+    text = "".join(loaded(f"Worker_{name} pid=3{n}") for n, name in enumerate(order))
+    found = [e.rank for e in of(MemoryMeasured, events(text))]
+    assert len(set(found)) == len(order)
+    assert num_ranks(text) == known
 
 
 def test_sizes_of_the_configuration_place_pipeline_and_data_ranks():

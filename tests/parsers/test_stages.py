@@ -230,6 +230,17 @@ def test_multimodal_buckets_are_those_that_ran(lines, generated, warmed):
     assert {row.bucket for row in rows if not row.warmed} == listed - set(warmed)
 
 
+def test_a_multimodal_item_beside_a_missing_line_has_no_time():
+    lines = [(1, "448X448"), (3, "896X896"), (4, "864X480"), (1, "448X448")]
+    text = info(2, RUNNER, "Multimodal bucket : []") + "".join(
+        info(5 + 2 * n, RUNNER, COUNTED.format(index, 4, 1, size))
+        for n, (index, size) in enumerate(lines)
+    )
+    steps = of(WarmupStep, events(text))
+    assert [step.duration_s for step in steps] == [3.0, None, 2.0, 2.0]
+    assert folded(events(text)).summary.multimodal.generated is None
+
+
 def test_images_and_videos_of_one_size_are_buckets_each():
     """`warmup_multimodal_graphs` runs the sizes of its list for each kind of input."""
     sizes = ("864X480", "768X1024")

@@ -327,6 +327,9 @@ class CachePlanner:
         if self.is_hpu:
             before: float | None = self.reserve
             reserve: float | None = chosen["VLLM_GRAPH_RESERVED_MEM"]
+            is_open = before == 0 and "enforce_eager" not in self.summary.config
+            if reserve != before and is_open:
+                return None  # with it the reserve stays 0
             kept = 1.0 if reserve == before else None
             if reserve is not None and before is not None and before < 1:
                 kept = (1 - reserve) / (1 - before)

@@ -26,6 +26,7 @@ from warmup_insights.model.events import (
     BucketsGenerated,
     BucketsOmitted,
     CaptureSummary,
+    ConfigRecorded,
     Event,
     GraphBudgetSet,
     GraphCaptured,
@@ -163,6 +164,8 @@ class Buckets:
         self._is_ready = False
         self._validated: set[int] = set()
         """Ranks whose validation has a beginning."""
+        self._most_tokens: int | None = None
+        """Tokens of a step, as they were set."""
         self._modality: dict[int, str] = {}
         """Rank to the first kind of multimodal items that it ran."""
         self.routes: Routes = {
@@ -178,14 +181,22 @@ class Buckets:
             ServerReady: self._of_the_run,
             Note: self._of_the_run,
             PhaseMarked: self._marked,
+            ConfigRecorded: self._configured,
         }
+
+    def _configured(self, event: ConfigRecorded) -> None:
+        tokens = event.settings.get("max_num_batched_tokens")
+        if isinstance(tokens, int):
+            self._most_tokens = tokens
 
     def _generated(self, event: BucketsGenerated) -> None:
         if event.dimensions:
             # Ranges have a name less where a number of the bucket is always the same.
             self._dimensions[event.phase] = event.dimensions
         facts = self._facts[rank_of(event), event.phase]
-        facts.generated = event.count
+        # Without patches the sizes that are set run, which another line has.
+        is_elsewhere = event.phase == MULTIMODAL and event.count == 0
+        facts.generated = None if is_elsewhere else event.count
         facts.strategy = event.strategy or facts.strategy
         if event.buckets or facts.listed is None:
             facts.listed = sorted(set(event.buckets))
@@ -359,7 +370,10 @@ class Buckets:
             strategy=first.strategy,
             dimensions=self._dimensions.get(phase, []),
             steps_s=_steps_s(
-                first.together_s, phase_rows, first_known(warmed, generated)
+                first.together_s,
+                phase_rows,
+                first_known(warmed, generated),
+                first.has_hole,
             ),
             gc_s=sum_known(row.gc_s for row in phase_rows),
             compiled=sum_known(row.compiled for row in phase_rows),
@@ -380,14 +394,30 @@ class Buckets:
         if not facts.steps:
             return None
         buckets = {bucket for _, bucket in facts.steps if bucket is not None}
-        seen = len(buckets) or len(facts.steps)
+        named = {index for index, bucket in facts.steps if bucket is not None}
+        unnamed = {index for index, bucket in facts.steps if bucket is None} - named
+        seen = len(buckets) + len(unnamed)
         # A warm-up that is over went on to its last bucket.
         is_over = facts.reached_end or self._is_finished
         has_end = facts.reached_end or not facts.runs_last
         if not (facts.has_hole or self._is_elided or (is_over and not has_end)):
             return seen
-        has_all = self._is_elided or not facts.may_skip
-        return facts.total if has_all and is_over else None
+        if not is_over:
+            return None
+        if (run := self._that_run(facts)) is not None:
+            return len(run)
+        return facts.total if self._is_elided or not facts.may_skip else None
+
+    def _that_run(self, facts: _PhaseFacts) -> set[Bucket] | None:
+        """The buckets of a whole list that a warm-up runs, which passes over those that are
+        longer than a step may be; None where a list or that limit is unknown."""
+        listed = facts.listed or []
+        passes_over = facts.may_skip and facts.runs_last
+        if not passes_over or self._most_tokens is None or len(listed) != facts.total:
+            return None
+        if any(len(bucket) != 3 for bucket in listed):
+            return None
+        return {bucket for bucket in listed if bucket[1] <= self._most_tokens}
 
     def other_phases(self) -> dict[str, OtherPhase]:
         """Generated and warmed of the rarer kinds: multimodal, unified, pooler, ..."""
@@ -421,7 +451,10 @@ class Buckets:
             is_listed = not _is_multimodal(phase) or facts.is_listed()
             listed = set(facts.listed or ()) if is_listed else set()
             warmed = least_known(map(self._warmed_count, ranks))
+            that_run = self._that_run(facts)
+            is_some = is_listed and that_run is not None and warmed == len(that_run)
             ran = listed if warmed == len(listed) else set()
+            ran = that_run if that_run is not None and is_some else ran
             shapes = {shape for name, shape in missed if name == phase}
             captured = _captured_buckets(facts)
             rows += [
@@ -539,11 +572,16 @@ def _graph_fate(
 
 
 def _steps_s(
-    together_s: float | None, rows: Sequence[BucketRow], count: int | None
+    together_s: float | None,
+    rows: Sequence[BucketRow],
+    count: int | None,
+    has_hole: bool,
 ) -> float | None:
     """Seconds of so many steps; None where more than the last one has no time."""
     timed = [row.duration_s for row in rows if row.duration_s is not None]
-    if together_s is None and len(timed) + 1 < (count or 0):
+    num_known = len(timed) + (not has_hole)
+    is_short = together_s is None and num_known < (count or 0)
+    if is_short or (has_hole and together_s is not None):
         return None
     known: float | None = sum_known((together_s, *timed))
     return known

@@ -214,6 +214,8 @@ class Memory:
         fit = self._blocks_that_fit(size)
         if blocks and fit and 0 < blocks - fit < _shards(config):
             blocks = known["num_kv_blocks"] = fit  # the others make all shards equal
+        if blocks and size and known["kv_cache_tokens"] != blocks * size:
+            known |= self._of_same_engine(blocks * size)
         is_derived = known["kv_cache_tokens"] is None and not is_hybrid
         if is_derived and blocks is not None and size is not None:
             known["kv_cache_tokens"] = blocks * size
@@ -239,6 +241,15 @@ class Memory:
         if not padding or not budget or not blocks:
             return False
         return padding > 1.1 * budget / blocks
+
+    def _of_same_engine(self, tokens: float) -> Facts:
+        """What the engine states whose workers have blocks of so many tokens. Of several that
+        share nothing it may be another than that of the first rank: workers do not name
+        theirs (vLLM `v1/engine/core.py run_engine_core`)."""
+        for _, own in sorted(self._by_rank.items()):
+            if own.get("kv_cache_tokens") == tokens:
+                return {name: own[name] for name in _PER_WORKER if name in own}
+        return {}
 
     def _blocks_that_fit(self, block_size: float | None) -> int | None:
         """Blocks that the tokens take which the engine states; None where they are of layers
@@ -273,7 +284,9 @@ class Memory:
         # its blocks (tpu-inference `kv_cache_manager.py`).
         has_state_slots = number(config.get("mamba_num_blocks")) is not None
         is_open = is_overridden or has_state_slots
-        bounds = _block_range(facts, engine, padding, is_log, is_open)
+        budgets = (known.get("kv_cache_bytes") for known in self._by_rank.values())
+        least = least_known(budgets)
+        bounds = _block_range(facts, engine, padding, is_log, is_open, least)
         if bounds is None and facts.kv_cache_allocated_bytes and facts.num_kv_blocks:
             total = facts.num_kv_blocks + (num_padding or 0)
             if facts.kv_cache_allocated_bytes % total == 0:
@@ -327,12 +340,13 @@ def _block_range(
     padding: float | None,
     is_log: bool,
     is_open: bool,
+    least: float | None,
 ) -> tuple[float, float] | None:
     """The bytes that a block can have; None when the evidence leaves it open.
 
     The padding block is one block. The cache's budget holds `num_kv_blocks` whole blocks
     and not one more, unless `is_open`: it does not decide their number, or holds more than
-    them. A padding block that the budget holds less often is of all layers where groups of
+    them. All ranks have as many blocks as the budget of the one with the `least` holds. A padding block that the budget holds less often is of all layers where groups of
     them share a block: attention beside recurrent layers (vllm-gaudi `hpu_worker.py
     determine_available_memory`).
     """
@@ -344,7 +358,8 @@ def _block_range(
     budget, blocks = facts.kv_cache_bytes, facts.num_kv_blocks
     if budget and budget > 0 and blocks and not is_open:
         slack = bytes_step(engine, budget) / 2 if is_log else 0.0
-        low, high = (budget - slack) / (blocks + 1), (budget + slack) / blocks
+        low = ((least or budget) - slack) / (blocks + 1)
+        high = (budget + slack) / blocks
         if lowest > high:
             return low, high
         if low <= highest:
