@@ -185,6 +185,7 @@ def test_the_first_of_several_ranks_is_no_count():
     assert num_ranks(loaded("Worker_TP0 pid=150")) == 0
     assert folded(events(loaded("Worker_TP0 pid=150"))).summary.ranks is None
     assert num_ranks(loaded("VllmWorkerProcess pid=7")) == 0
+    assert num_ranks(loaded("VllmWorker rank=0 pid=7")) == 0
 
 
 def test_ranks_that_are_not_all_there_are_no_count():

@@ -277,7 +277,8 @@ def test_lines_that_are_there_twice_are_of_one_start():
 def test_bars_without_the_prefix_of_a_container_are_of_its_start():
     text = (
         "vllm-1  | (EngineCore pid=278) INFO 09-25 13:38:28 [core.py:77] Initializing a V1 "
-        "LLM engine (v0.11.0) with config: model='a/b', device_config=cuda\n"
+        "LLM engine (v0.11.0) with config: model='a/b', device_config=cuda, "
+        "compilation_config={'cudagraph_mode': <CUDAGraphMode.FULL_DECODE_ONLY: (2, 0)>}\n"
         "Loading safetensors checkpoint shards: 100% Completed | 4/4 [00:29<00:00,  2.4s/it]\n"
         "vllm-1  | (EngineCore pid=278) INFO 09-25 13:39:06 [default_loader.py:267] Loading "
         "weights took 29.38 seconds\n"
