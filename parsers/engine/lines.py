@@ -380,6 +380,8 @@ class LineParser:
                 isinstance(m, ServerReady) for m in made
             )
             return is_web or (is_foreign(made) and not is_own)
+        if self._open.is_long_before(matched):
+            return True
         if record.pid is None or matched.rule.starts or record.pid in self._open.pids:
             return False
         is_over = record.pid in self._now.over

@@ -82,6 +82,8 @@ _CHILDREN = ("EngineCore", *WORKERS)
 LEAP_S = 6 * 3600.0
 """No step of a start-up takes longer; between such lines lies another start-up."""
 BACK_S = 3600.0
+ZONES_S = 26 * 3600.0
+"""The clocks of two hosts, each in its zone, differ by no more."""
 EARLIER_S = 30.0
 """Lines of one start are mixed up by less: its engine does not begin before them."""
 GAP_S = 2.0
@@ -425,6 +427,15 @@ class OpenRun:
         """Whether a line of this time can go on with the run without what lies between."""
         last = self.last_time
         return last is not None and -EARLIER_S <= time - last <= BeforeRun.LIMIT_S
+
+    def is_long_before(self, matched: Matched) -> bool:
+        """Whether an end was printed days before the last line of the start-up: it is that
+        of another one, pasted below."""
+        time, last = matched.time, self.last_time
+        is_end = any(isinstance(m, FailureLine | ShutdownLine) for m in matched.made)
+        if not is_end or time is None or last is None:
+            return False
+        return last - time > ZONES_S
 
     def is_beside(self, line: int) -> bool:
         """Whether no line of the run with a time stands far above a line."""

@@ -290,6 +290,24 @@ def test_bars_without_the_prefix_of_a_container_are_of_its_start():
     assert summary_of(found)["graphs"]["captured"] == 67
 
 
+def test_an_end_of_days_before_is_of_another_start():
+    text = (
+        "(EngineCore pid=75) INFO 05-27 11:40:51 [default_loader.py:384] Loading weights took "
+        "1.75 seconds\n"
+        "(EngineCore pid=75) INFO 05-27 11:41:20 [core.py:299] init engine (profile, create kv "
+        "cache, warmup model) took 28.17 s (compilation: 9.07 s)\n"
+        "ERROR {} [core_client.py:704] Engine core proc EngineCore died unexpectedly, shutting "
+        "down client.\n"
+    )
+    (stale,), (died,) = (
+        read(text.format(when))[0].values()
+        for when in ("05-12 11:36:01", "05-27 08:36:01")
+    )
+    assert summary_of(stale)["status"] == "finished"
+    assert summary_of(stale)["serving"] is None
+    assert summary_of(died)["serving"]["end"]["kind"] == "error"
+
+
 FOREIGN = "a line of a trainer\n"
 
 
