@@ -201,6 +201,14 @@ def test_ranks_that_are_not_all_there_are_no_count():
     assert num_ranks(config + text) == 8
 
 
+def test_a_rank_without_any_phase_is_no_rank_of_the_times():
+    text = (
+        "(EngineCore_DP1 pid=9) INFO 07-08 11:54:14 [core.py:313] init engine (profile, create "
+        "kv cache, warmup model) took 21.40 s\n"
+    )
+    assert summary_of(events(text))["time"]["ranks"] == []
+
+
 def test_engine_cores_of_older_releases_have_their_number_without_letters():
     text = loaded("EngineCore_1 pid=2") + loaded("EngineCore_3 pid=4")
     assert num_ranks(text) == 4

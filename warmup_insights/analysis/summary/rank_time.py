@@ -266,10 +266,13 @@ class RankTime:
         elif self.doing is not None and not self.is_quiet:
             # Where one ended and the other began is not stated.
             self._settle(time, name, is_end=True)
-        elif before is not None and (
-            self.is_quiet or not self.skips(name, is_end=True)
+        elif (
+            before is not None
+            and not self.is_cut
+            and (self.is_quiet or not self.skips(name, is_end=True))
         ):
             self.spans.append(Span(name, before, time, BOUNDED))
+        self.is_cut = False
         is_later = _ORDER.get(name, -1) > _ORDER.get(self.doing or "", math.inf)
         if self.doing == name or duration_s is None or is_later:
             self.doing = self.since = None
