@@ -30,6 +30,7 @@ from parsers.engine.signals import (
     ConfigLine,
     FailureLine,
     Origin,
+    RankNamed,
     ShutdownLine,
     StepLine,
     is_cause,
@@ -90,6 +91,7 @@ GAP_S = 2.0
 """Shorter steps between lines are not kept: timestamps have a resolution of a second."""
 MAX_GAPS = 2000
 BEGINS_HERE = "The lines before are of other programs that imported vLLM"
+MIXED = "lines of several engines are mixed, and no name shows whose one is"
 _HEARTBEATS = (
     *(f"Waiting for {digit}" for digit in "123456789"),
     "Waiting for creating a placement group", "Waiting for removing a placement group",
@@ -145,6 +147,9 @@ class OpenRun:
 
     _is_parted = False
     """One process makes several engines."""
+    _address: str | None = None
+    """Where the ranks of an engine without names meet."""
+    _is_mixed = False
     has_several = False
     """The server has other processes that may still import vLLM."""
     goes_on_beside = False
@@ -259,6 +264,17 @@ class OpenRun:
             and (pid is None or pid in self.pids)
             and not self.tracker.failures.has_ended
         )
+
+    def mixed(self, made: RankNamed, record: Record) -> Iterator[Note]:
+        """What states that another engine prints here whose processes have no names either:
+        the ranks of one meet at the same address."""
+        is_named = record.process is not None or record.pid is not None
+        if is_named or made.address is None or self._is_mixed:
+            return
+        if self._address not in (None, made.address):
+            self._is_mixed = True
+            yield Note(topic="mixed", text=MIXED)
+        self._address = made.address
 
     def is_left(self, matched: Matched) -> bool:
         """Whether a record belongs to another, later start-up."""

@@ -142,6 +142,8 @@ class RankNamed(Signal, frozen=True, gc=False):
 
     rank: int
     world_size: int | None = None
+    address: str | None = None
+    """Where the ranks of its engine meet."""
 
 
 class ModelNamed(Signal, frozen=True, gc=False):

@@ -103,7 +103,7 @@ def _rank(match: re.Match[str]) -> list[Made]:
             PhaseMarked(name="init_worker", edge="start"),
         ]
     return [
-        RankNamed(int(match["rank"]), int(match["world_size"])),
+        RankNamed(int(match["rank"]), int(match["world_size"]), match["address"]),
         PhaseMarked(name="distributed_init", edge="start"),
     ]
 
@@ -335,7 +335,8 @@ CONFIG_RULES: tuple[LineRule, ...] = (
     LineRule(
         "world_size",
         ("world_size=", "in world size"),
-        r"world_size=(?P<world_size>\d{1,6}) rank=(?P<rank>\d{1,6}) local_rank=|"
+        r"world_size=(?P<world_size>\d{1,6}) rank=(?P<rank>\d{1,6}) local_rank="
+        r"(?:-?\d{1,6} distributed_init_method=(?P<address>\S{1,200}))?|"
         r"rank (?P<own>\d{1,6}) in world size (?P<size>\d{1,6}) is assigned as ",
         build=_rank,
         samples=(
@@ -343,7 +344,7 @@ CONFIG_RULES: tuple[LineRule, ...] = (
                 "(Worker pid=149114) INFO 07-16 19:53:12 [parallel_state.py:1615] "
                 "world_size=4 rank=1 local_rank=1 distributed_init_method=tcp://x "
                 "backend=nccl",
-                {"rank": 1, "world_size": 4},
+                {"rank": 1, "world_size": 4, "address": "tcp://x"},
             ),
             Sample(
                 "INFO 11-24 14:52:34 [parallel_state.py:1425] rank 2 in world size 4 is "

@@ -377,3 +377,29 @@ def test_an_engine_with_a_server_of_its_own_has_no_rank():
     ) + loaded("EngineCore_DP3 pid=4")
     assert [e.rank for e in of(MemoryMeasured, events(text))] == [None]
     assert num_ranks(text) in (None, 1)
+
+
+def test_engines_without_names_that_print_beside_each_other_are_mixed():
+    """The ranks of one engine meet at one address; weights of two are not added."""
+    line = "INFO 05-01 10:00:{:02d} [{}] {}\n"
+    meets = "world_size={} rank={} local_rank=0 distributed_init_method={} backend=nccl"
+    takes = "Model loading took {:.4f} GiB and 4.170000 seconds"
+
+    def facts(*places):
+        ranks = [
+            line.format(
+                n, "parallel_state.py:1402", meets.format(len(places), n, place)
+            )
+            for n, place in enumerate(places)
+        ]
+        weights = [
+            line.format(20 + n, "gpu_model_runner.py:1347", takes.format(size))
+            for n, size in enumerate((2.25, 7.5))
+        ]
+        summary = summary_of(events("".join(ranks + weights)))
+        topics = [note["topic"] for note in summary["notes"]]
+        return topics, summary["memory"]["weights_bytes"] / 2**30
+
+    assert facts("tcp://10.0.0.1:3895") == ([], 9.75)  # a draft model
+    assert facts("tcp://10.0.0.1:3895", "tcp://10.0.0.1:3895") == ([], 9.75)
+    assert facts("tcp://10.0.0.1:3895", "tcp://10.0.0.1:4112") == (["mixed"], 2.25)

@@ -798,7 +798,7 @@ def test_a_bar_without_a_process_is_of_none_of_two_starts_that_go_on_together():
     first += line.format("EngineCore", 11, "10", "core.py:105", engine.format(1))
     second = line.format("APIServer", 20, "12", "utils.py:233", "non-default args: {}")
     second += line.format("EngineCore", 21, "14", "core.py:105", engine.format(2))
-    bar = "Capturing CUDA graphs (decode, FULL): 100%|####| 35/35 [00:03<00:00,  9.9it/s]\n"
+    bar = "Capturing CUDA graphs (mixed, PIECEWISE): 100%|####| 35/35 [00:03<00:00,  9.9it/s]\n"
     loaded = "Model loading took 7.12 GiB memory and 3.406471 seconds"
     beside = line.format("EngineCore", 11, "20", "gpu_model_runner.py:4820", loaded)
 
