@@ -380,6 +380,8 @@ class LineParser:
                 isinstance(m, ServerReady) for m in made
             )
             return is_web or (is_foreign(made) and not is_own)
+        if self._open.is_long_before(matched):
+            return True
         if record.pid is None or matched.rule.starts or record.pid in self._open.pids:
             return False
         is_over = record.pid in self._now.over
@@ -421,9 +423,7 @@ class LineParser:
         if not made:
             return
         if len(made) > 1:
-            for item in made:
-                if isinstance(item, RankNamed):
-                    run.ranks.set_rank(record, item)
+            self._note_rank(matched, run)
         rank = run.ranks.rank_of(record) if record.pid is not None else record.rank
         origin = Origin(matched.time, rank, matched.line)
         for item in made:
@@ -445,6 +445,15 @@ class LineParser:
             ready = run.tracker.take(item, origin)
             self.report.events += len(ready)
             self._out += ready
+
+    def _note_rank(self, matched: Matched, run: OpenRun) -> None:
+        """Take notice of the rank that a process states as its own."""
+        record, origin = matched.record, Origin(matched.time, None, matched.line)
+        for item in matched.made:
+            if isinstance(item, RankNamed):
+                run.ranks.set_rank(record, item)
+                for note in run.mixed(item, record):
+                    self._emit(stamped(note, origin))
 
     def _note_work(self, matched: Matched, run: OpenRun) -> None:
         """Take notice that an engine answers requests."""

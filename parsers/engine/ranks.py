@@ -34,6 +34,12 @@ def is_grouped(name: str) -> bool:
     return _PARTS.search(name) is not None
 
 
+def _is_of_several(name: str) -> bool:
+    """Whether a process is one of several: it is named after its groups, or it is a worker
+    in a process of its own as one device needs none (`VllmWorker rank=0`)."""
+    return is_grouped(name) or name == "VllmWorker"
+
+
 def _core_number(name: str) -> str:
     """The data parallel rank in the name of an engine core, without `DP` until v0.9."""
     found = _CORE.match(name)
@@ -258,7 +264,7 @@ class RankTable:
         if self._world_size or (seen > 1 and not is_one_of_several):
             return seen
         workers_seen = [name for name, _ in self._processes if name.startswith(WORKERS)]
-        is_first = any(_PARTS.search(name) for name in workers_seen)
+        is_first = any(_is_of_several(name) for name in workers_seen)
         return 0 if is_one_of_several or is_first or self._has_engines else None
 
     def _rank_of(self, record: Record) -> int | None:

@@ -30,6 +30,7 @@ from parsers.engine.signals import (
     ConfigLine,
     FailureLine,
     Origin,
+    RankNamed,
     ShutdownLine,
     StepLine,
     is_cause,
@@ -82,12 +83,15 @@ _CHILDREN = ("EngineCore", *WORKERS)
 LEAP_S = 6 * 3600.0
 """No step of a start-up takes longer; between such lines lies another start-up."""
 BACK_S = 3600.0
+ZONES_S = 26 * 3600.0
+"""The clocks of two hosts, each in its zone, differ by no more."""
 EARLIER_S = 30.0
 """Lines of one start are mixed up by less: its engine does not begin before them."""
 GAP_S = 2.0
 """Shorter steps between lines are not kept: timestamps have a resolution of a second."""
 MAX_GAPS = 2000
 BEGINS_HERE = "The lines before are of other programs that imported vLLM"
+MIXED = "lines of several engines are mixed, and no name shows whose one is"
 _HEARTBEATS = (
     *(f"Waiting for {digit}" for digit in "123456789"),
     "Waiting for creating a placement group", "Waiting for removing a placement group",
@@ -143,6 +147,9 @@ class OpenRun:
 
     _is_parted = False
     """One process makes several engines."""
+    _address: str | None = None
+    """Where the ranks of an engine without names meet."""
+    _is_mixed = False
     has_several = False
     """The server has other processes that may still import vLLM."""
     goes_on_beside = False
@@ -257,6 +264,17 @@ class OpenRun:
             and (pid is None or pid in self.pids)
             and not self.tracker.failures.has_ended
         )
+
+    def mixed(self, made: RankNamed, record: Record) -> Iterator[Note]:
+        """What states that another engine prints here whose processes have no names either:
+        the ranks of one meet at the same address."""
+        is_named = record.process is not None or record.pid is not None
+        if is_named or made.address is None or self._is_mixed:
+            return
+        if self._address not in (None, made.address):
+            self._is_mixed = True
+            yield Note(topic="mixed", text=MIXED)
+        self._address = made.address
 
     def is_left(self, matched: Matched) -> bool:
         """Whether a record belongs to another, later start-up."""
@@ -425,6 +443,15 @@ class OpenRun:
         """Whether a line of this time can go on with the run without what lies between."""
         last = self.last_time
         return last is not None and -EARLIER_S <= time - last <= BeforeRun.LIMIT_S
+
+    def is_long_before(self, matched: Matched) -> bool:
+        """Whether an end was printed days before the last line of the start-up: it is that
+        of another one, pasted below."""
+        time, last = matched.time, self.last_time
+        is_end = any(isinstance(m, FailureLine | ShutdownLine) for m in matched.made)
+        if not is_end or time is None or last is None:
+            return False
+        return last - time > ZONES_S
 
     def is_beside(self, line: int) -> bool:
         """Whether no line of the run with a time stands far above a line."""

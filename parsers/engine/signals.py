@@ -146,6 +146,8 @@ class RankNamed(Signal, frozen=True, gc=False):
     world_size: int | None = None
     local_rank: int | None = None
     """The number of its device on this host, those of all engines counted."""
+    address: str | None = None
+    """Where the ranks of its engine meet."""
 
 
 class ModelNamed(Signal, frozen=True, gc=False):

@@ -165,6 +165,7 @@ def _joined(lines: list[str], width: Width) -> str:
 _QUOTED = re.compile("> ?")
 _NUMBERED = re.compile(r"[ \t]{0,20}(\d{1,9})(?:\t|:(?! |\d\d:))")
 MIN_NUMBERED = 3
+ELIDED = b"...\r"
 
 
 def margin_of(text: str) -> re.Pattern[bytes] | None:
@@ -194,9 +195,18 @@ def _margin(pattern: str) -> re.Pattern[bytes]:
 def without_margin(
     blocks: Iterable[bytes], margin: re.Pattern[bytes]
 ) -> Iterator[bytes]:
-    """The blocks without what stands in front of their lines."""
+    """The blocks without what stands in front of their lines; dots stand where a number
+    shows that lines between were left out, as by `grep -n`, drawn over by the line."""
+    last = None
+
+    def without(match: re.Match[bytes]) -> bytes:
+        nonlocal last
+        number = match[1] if margin.groups else None
+        before, last = last, number and int(number)
+        return b"" if before is None or last in (None, before + 1) else ELIDED
+
     for block in blocks:
-        yield margin.sub(b"", block)
+        yield margin.sub(without, block)
 
 
 _ENTITIES = {

@@ -102,9 +102,10 @@ def _rank(match: re.Match[str]) -> list[Made]:
             PhaseMarked(name="distributed_init", edge="end"),
             PhaseMarked(name="init_worker", edge="start"),
         ]
-    rank, local = int(match["rank"]), int(match["local"])
+    size, local = int(match["world_size"]), match["local"]
+    device = None if local is None else int(local)
     return [
-        RankNamed(rank, int(match["world_size"]), local),
+        RankNamed(int(match["rank"]), size, device, match["address"]),
         PhaseMarked(name="distributed_init", edge="start"),
     ]
 
@@ -336,7 +337,9 @@ CONFIG_RULES: tuple[LineRule, ...] = (
     LineRule(
         "world_size",
         ("world_size=", "in world size"),
-        r"world_size=(?P<world_size>\d{1,6}) rank=(?P<rank>\d{1,6}) local_rank=(?P<local>\d{1,6})|"
+        r"world_size=(?P<world_size>\d{1,6}) rank=(?P<rank>\d{1,6}) "
+        r"local_rank=(?:(?P<local>-?\d{1,6})(?: distributed_init_method="
+        r"(?P<address>\S{1,200}))?)?|"
         r"rank (?P<own>\d{1,6}) in world size (?P<size>\d{1,6}) is assigned as ",
         build=_rank,
         samples=(
@@ -344,7 +347,7 @@ CONFIG_RULES: tuple[LineRule, ...] = (
                 "(Worker pid=149114) INFO 07-16 19:53:12 [parallel_state.py:1615] "
                 "world_size=4 rank=1 local_rank=5 distributed_init_method=tcp://x "
                 "backend=nccl",
-                {"rank": 1, "world_size": 4, "local_rank": 5},
+                {"rank": 1, "world_size": 4, "local_rank": 5, "address": "tcp://x"},
             ),
             Sample(
                 "INFO 11-24 14:52:34 [parallel_state.py:1425] rank 2 in world size 4 is "

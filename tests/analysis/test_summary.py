@@ -329,6 +329,9 @@ def test_graphs_of_a_kind_without_a_bar_are_not_counted():
     assert captured(listed, full) is None
     assert captured(full) is None  # the other kind comes first
     assert captured(GraphMemoryEstimated(modes=["FULL"]), full) == 11
+    going = CaptureProgress(mode="decode, FULL", captured=7, total=11)
+    assert summary_of([piecewise, going])["graphs"]["captured"] == 26
+    assert summary_of([going])["graphs"]["captured"] is None
 
 
 def test_parts_of_the_budget_add_up_to_the_device():

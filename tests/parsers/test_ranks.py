@@ -255,6 +255,7 @@ def test_the_first_of_several_ranks_is_no_count():
     assert num_ranks(loaded("Worker_TP0 pid=150")) == 0
     assert folded(events(loaded("Worker_TP0 pid=150"))).summary.ranks is None
     assert num_ranks(loaded("VllmWorkerProcess pid=7")) == 0
+    assert num_ranks(loaded("VllmWorker rank=0 pid=7")) == 0
 
 
 def test_ranks_that_are_not_all_there_are_no_count():
@@ -268,6 +269,14 @@ def test_ranks_that_are_not_all_there_are_no_count():
         "(v0.24.0) with config: model='m', tensor_parallel_size=8\n"
     )
     assert num_ranks(config + text) == 8
+
+
+def test_a_rank_without_any_phase_is_no_rank_of_the_times():
+    text = (
+        "(EngineCore_DP1 pid=9) INFO 07-08 11:54:14 [core.py:313] init engine (profile, create "
+        "kv cache, warmup model) took 21.40 s\n"
+    )
+    assert summary_of(events(text))["time"]["ranks"] == []
 
 
 def test_engine_cores_of_older_releases_have_their_number_without_letters():
@@ -438,3 +447,29 @@ def test_an_engine_with_a_server_of_its_own_has_no_rank():
     ) + loaded("EngineCore_DP3 pid=4")
     assert [e.rank for e in of(MemoryMeasured, events(text))] == [None]
     assert num_ranks(text) in (None, 1)
+
+
+def test_engines_without_names_that_print_beside_each_other_are_mixed():
+    """The ranks of one engine meet at one address; weights of two are not added."""
+    line = "INFO 05-01 10:00:{:02d} [{}] {}\n"
+    meets = "world_size={} rank={} local_rank=0 distributed_init_method={} backend=nccl"
+    takes = "Model loading took {:.4f} GiB and 4.170000 seconds"
+
+    def facts(*places):
+        ranks = [
+            line.format(
+                n, "parallel_state.py:1402", meets.format(len(places), n, place)
+            )
+            for n, place in enumerate(places)
+        ]
+        weights = [
+            line.format(20 + n, "gpu_model_runner.py:1347", takes.format(size))
+            for n, size in enumerate((2.25, 7.5))
+        ]
+        summary = summary_of(events("".join(ranks + weights)))
+        topics = [note["topic"] for note in summary["notes"]]
+        return topics, summary["memory"]["weights_bytes"] / 2**30
+
+    assert facts("tcp://10.0.0.1:3895") == ([], 9.75)  # a draft model
+    assert facts("tcp://10.0.0.1:3895", "tcp://10.0.0.1:3895") == ([], 9.75)
+    assert facts("tcp://10.0.0.1:3895", "tcp://10.0.0.1:4112") == (["mixed"], 2.25)

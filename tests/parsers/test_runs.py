@@ -277,7 +277,8 @@ def test_lines_that_are_there_twice_are_of_one_start():
 def test_bars_without_the_prefix_of_a_container_are_of_its_start():
     text = (
         "vllm-1  | (EngineCore pid=278) INFO 09-25 13:38:28 [core.py:77] Initializing a V1 "
-        "LLM engine (v0.11.0) with config: model='a/b', device_config=cuda\n"
+        "LLM engine (v0.11.0) with config: model='a/b', device_config=cuda, "
+        "compilation_config={'cudagraph_mode': <CUDAGraphMode.FULL_DECODE_ONLY: (2, 0)>}\n"
         "Loading safetensors checkpoint shards: 100% Completed | 4/4 [00:29<00:00,  2.4s/it]\n"
         "vllm-1  | (EngineCore pid=278) INFO 09-25 13:39:06 [default_loader.py:267] Loading "
         "weights took 29.38 seconds\n"
@@ -287,6 +288,24 @@ def test_bars_without_the_prefix_of_a_container_are_of_its_start():
     )
     (found,) = read(text)[0].values()
     assert summary_of(found)["graphs"]["captured"] == 67
+
+
+def test_an_end_of_days_before_is_of_another_start():
+    text = (
+        "(EngineCore pid=75) INFO 05-27 11:40:51 [default_loader.py:384] Loading weights took "
+        "1.75 seconds\n"
+        "(EngineCore pid=75) INFO 05-27 11:41:20 [core.py:299] init engine (profile, create kv "
+        "cache, warmup model) took 28.17 s (compilation: 9.07 s)\n"
+        "ERROR {} [core_client.py:704] Engine core proc EngineCore died unexpectedly, shutting "
+        "down client.\n"
+    )
+    (stale,), (died,) = (
+        read(text.format(when))[0].values()
+        for when in ("05-12 11:36:01", "05-27 08:36:01")
+    )
+    assert summary_of(stale)["status"] == "finished"
+    assert summary_of(stale)["serving"] is None
+    assert summary_of(died)["serving"]["end"]["kind"] == "error"
 
 
 FOREIGN = "a line of a trainer\n"
@@ -779,7 +798,7 @@ def test_a_bar_without_a_process_is_of_none_of_two_starts_that_go_on_together():
     first += line.format("EngineCore", 11, "10", "core.py:105", engine.format(1))
     second = line.format("APIServer", 20, "12", "utils.py:233", "non-default args: {}")
     second += line.format("EngineCore", 21, "14", "core.py:105", engine.format(2))
-    bar = "Capturing CUDA graphs (decode, FULL): 100%|####| 35/35 [00:03<00:00,  9.9it/s]\n"
+    bar = "Capturing CUDA graphs (mixed, PIECEWISE): 100%|####| 35/35 [00:03<00:00,  9.9it/s]\n"
     loaded = "Model loading took 7.12 GiB memory and 3.406471 seconds"
     beside = line.format("EngineCore", 11, "20", "gpu_model_runner.py:4820", loaded)
 

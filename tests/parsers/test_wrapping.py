@@ -13,7 +13,7 @@ from parsers.engine.wrapping import (
     width_of,
     with_colours,
 )
-from tests.helpers import folded, of, read
+from tests.helpers import folded, of, read, summary_of
 from warmup_insights.model.events import ConfigRecorded, Failure
 
 LOG = """\
@@ -220,3 +220,30 @@ def test_an_entity_in_a_prompt_that_a_log_prints_is_as_it_is():
         "params: SamplingParams(n=1)"
     )
     assert not is_escaped("\n".join((*CUT, line)))
+
+
+def test_numbers_that_skip_show_lines_that_were_left_out():
+    """As by `grep -n`: what was printed between the lines that are there is unknown."""
+    head = "(EngineCore pid=7) INFO 06-07 13:1{}:15 [{}] {}\n"
+    lines = [
+        head.format(3, "core.py:116", "Initializing a V1 LLM engine (v0.26.0) with config: "
+                    "model='a/b', device_config=cuda"),
+        head.format(5, "gpu_model_runner.py:5250", "Model loading took 48.5 GiB memory and "
+                    "81.455900 seconds"),
+        head.format(6, "kv_cache_utils.py:2235", "GPU KV cache size: 1,234,567 tokens"),
+        head.format(7, "gpu_model_runner.py:6094", "Graph capturing finished in 45 secs, took "
+                    "0.03 GiB"),
+    ]  # fmt: skip
+
+    def facts(numbers):
+        text = "".join(f"{n}:{line}" for n, line in zip(numbers, lines, strict=True))
+        runs, report = read(text)
+        assert report.lines == len(lines)
+        summary = summary_of(runs[0])
+        found = {phase["name"] for phase in summary["time"]["phases"]}
+        return found, any(note["topic"] == "elided" for note in summary["notes"])
+
+    (whole, _), (picked, is_cut) = facts((1, 2, 3, 4)), facts((4, 31, 62, 90))
+    assert whole - picked == {"profile_run"}
+    assert {"load_model", "graph_capture"} <= picked
+    assert is_cut

@@ -146,6 +146,7 @@ _TOPICS = {
     "no_buckets": "Buckets could not be made",
     "keep_alive": "Processes waited for a long step",
     "elided": "This log is not whole",
+    "mixed": "A figure may be of another engine",
 }
 
 

@@ -22,6 +22,7 @@ from warmup_insights.model.events import (
     KVCacheAllocated,
     MemoryBudgetSet,
     MemoryMeasured,
+    Note,
     WarmupFinished,
 )
 from warmup_insights.model.figures import bytes_step, first_known, least_known, number
@@ -68,12 +69,20 @@ class Memory:
     """Collects what events state about memory; `result` gives the section."""
 
     def __init__(self) -> None:
-        kinds = (MemoryMeasured, MemoryBudgetSet, KVCacheAllocated, WarmupFinished)
+        kinds = (
+            MemoryMeasured,
+            MemoryBudgetSet,
+            KVCacheAllocated,
+            WarmupFinished,
+            Note,
+        )
         self.routes: Routes = dict.fromkeys(kinds, self.add)
         self._by_rank: dict[int, Facts] = {}
         self._lines: dict[int, dict[str, int]] = {}
         self._readings: dict[int, list[MemoryReading]] = {}
         self._loaded: dict[int, list[tuple[str, int]]] = {}
+        self._is_mixed = False
+        """Lines of several engines are mixed."""
         self._printed: dict[tuple[int, str], float | None] = {}
         """When each of `_PER_WORKER` was printed last."""
 
@@ -93,6 +102,8 @@ class Memory:
                     if figure in _PER_WORKER and self._is_larger(event, figure, value):
                         continue
                     self._put(event, figure, value)
+            case Note():
+                self._is_mixed |= event.topic == "mixed"
             case WarmupFinished():
                 self._put(event, "warmup_allocated_bytes", event.allocated_bytes)
 
@@ -148,6 +159,8 @@ class Memory:
                 for stage, size in loaded
             ):
                 return
+            if loaded and self._is_mixed:
+                return  # of another engine
             loaded.append((event.stage, delta))
             self._put(event, "weights_bytes", sum(size for _, size in loaded))
         elif event.stage == "preload_weights" and rank not in self._loaded:

@@ -269,10 +269,13 @@ class RankTime:
         elif self.current is not None and not self.prints_few_lines:
             # Where one ended and the other began is not stated.
             self._end_current(time, name, is_end=True)
-        elif before is not None and (
-            self.prints_few_lines or not self.skips(name, is_end=True)
+        elif (
+            before is not None
+            and not self.is_cut
+            and (self.prints_few_lines or not self.skips(name, is_end=True))
         ):
             self.spans.append(Span(name, before, time, BOUNDED))
+        self.is_cut = False
         is_later = _ORDER.get(name, -1) > _ORDER.get(self.current or "", math.inf)
         if self.current == name or duration_s is None or is_later:
             self.current = self.current_since = None

@@ -124,12 +124,16 @@ def _modes(kept: KeptEvents, config: Mapping[str, object]) -> Sequence[str]:
     return ["PIECEWISE", "FULL"] if is_both else []
 
 
-def _are_whole(bars: Mapping[str, CaptureProgress], modes: Sequence[str]) -> bool:
-    """Whether all bars are full, and there is one of each kind where any names its kind."""
+def _are_known(
+    bars: Mapping[str, CaptureProgress], modes: Sequence[str], *, is_over: bool
+) -> bool:
+    """Whether the bars show how many graphs there are: one of each kind that is captured,
+    full where the start-up is over, where any names its kind."""
     is_named = any("FULL" in mode or "PIECEWISE" in mode for mode in bars)
-    wanted = modes if is_named else ()
-    are_there = all(any(kind in mode for mode in bars) for kind in wanted)
-    return are_there and all(bar.captured >= bar.total for bar in bars.values())
+    begun = modes if is_over else modes[:1]
+    are_there = all(any(kind in mode for mode in bars) for kind in begun)
+    are_full = all(bar.captured >= bar.total for bar in bars.values())
+    return (are_there or not is_named) and (are_full or not is_over)
 
 
 def graphs(
@@ -164,7 +168,7 @@ def graphs(
     captured = len(single) or None
     if done.count is not None:
         captured = done.count
-    elif bars and (not is_over or _are_whole(bars, _modes(kept, config))):
+    elif bars and _are_known(bars, _modes(kept, config), is_over=is_over):
         captured = sum(bar.captured for bar in bars.values())
     return GraphFacts(
         captured=captured,

@@ -400,7 +400,7 @@ class Timeline:
         return max([last_at, *waited])
 
     def _ranks(self, start: float, end: float) -> list[RankPhases]:
-        """The phases of each rank; empty where there is one."""
+        """The phases of each rank; empty where there is one, or no rank has any."""
         if len(self.by_rank) < 2:
             return []
         main = self.by_rank[min(self.by_rank)]
@@ -414,7 +414,7 @@ class Timeline:
             )
             phases = [_phase(span, start) for span in partition(spans, start, end)]
             found.append(RankPhases(rank=rank, phases=phases))
-        return found
+        return found if any(each.phases for each in found) else []
 
     def _spans(self, end: float) -> Iterable[Span]:
         main = min(self.by_rank, default=0)
