@@ -14,6 +14,7 @@ from parsers.engine.signals import (
     EXECUTING,
     IN_REQUEST,
     AssertionSeen,
+    CallFailed,
     ErrorFollowed,
     ErrorIgnored,
     FailureLine,
@@ -150,6 +151,21 @@ FAILURE_RULES: tuple[LineRule, ...] = (
         samples=(
             Sample(
                 "During handling of the above exception, another exception occurred:",
+                {},
+            ),
+        ),
+    ),
+    LineRule(
+        "call_failed",
+        "Invocation of ",
+        r"Invocation of \w{1,60} method failed",
+        # `v1/engine/core.py`, `_invoke_utility_method`.
+        CallFailed,
+        levels=("ERROR",),
+        samples=(
+            Sample(
+                "(EngineCore pid=7) ERROR 07-16 19:47:26 [core.py:1750] Invocation of "
+                "add_lora method failed",
                 {},
             ),
         ),
