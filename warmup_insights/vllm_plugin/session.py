@@ -160,8 +160,6 @@ class Session:
         """Last event of the run, in the process that made its id."""
         self._run_last_actions()
         if self._is_first and self._has_begun:
-            if self.state.is_of_server:
-                self.note_stop("the program ended before its server was ready")
             self.report_lost()
             # An engine in another process may be up, and its server elsewhere.
             reached = "finished" if self.is_ready else "unknown"
