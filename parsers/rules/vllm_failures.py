@@ -38,6 +38,7 @@ _FRAMES = {
     "capture_model": "graph_capture",
     "kernel_warmup": "kernel_warmup", "flashinfer_autotune": "kernel_warmup",
     "warmup_kernels": "model_warmup", "warmup_model": "model_warmup",
+    "warming_up_model": "model_warmup",
     "_dummy_sampler_run": "sampler_warmup", "_dummy_pooler_run": "pooler_warmup",
     "init_device": "init_worker",
     "init_worker_distributed_environment": "distributed_init",

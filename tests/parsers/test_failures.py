@@ -1630,3 +1630,18 @@ def test_a_call_that_failed_in_the_start_may_end_it():
     end = "(APIServer pid=1) ValueError: Loading lora a failed\n"
     summary = folded(events(START + REFUSED + end)).summary
     assert summary.failure.message.startswith("FileNotFoundError")
+
+
+def test_the_run_that_compiles_on_a_cpu_is_the_warm_up_of_the_model():
+    """`CPUWorker.determine_available_memory` calls it."""
+    worker = "(Worker pid=9) ERROR 07-16 10:00:05 [multiproc_executor.py:1063] {}\n"
+    lines = (
+        "WorkerProc hit an exception.",
+        "Traceback (most recent call last):",
+        '  File "/x/vllm/v1/worker/cpu_worker.py", line 9, in determine_available_memory',
+        '  File "/x/vllm/v1/worker/cpu_model_runner.py", line 9, in warming_up_model',
+        "OSError: [Errno 30] Read-only file system: '/cache/a'",
+    )
+    end = "(APIServer pid=1) RuntimeError: Engine core initialization failed.\n"
+    text = START + "".join(map(worker.format, lines)) + end
+    assert folded(events(text)).summary.failure.phase == "model_warmup"
