@@ -205,6 +205,8 @@ class Failures:
         """The first compiled artefact, or its loader, that a traceback leads through."""
         self._build_error: FailureLine | None = None
         """The first error that a compiler or linker printed."""
+        self._answered: Origin | None = None
+        """Where it was printed that a client got an error as the answer to its call."""
         self._looked_for: _Cause | None = None
         """The error of a key that was looked for, where another one follows from it."""
 
@@ -232,6 +234,8 @@ class Failures:
         module: str | None = None,
     ) -> None:
         """Keep a line; which of them is the cause shows at the end."""
+        if self._is_answer(made, origin):
+            return
         is_wrapper = _WRAPPER.search(made.message) is not None
         # A server that fails in its own set-up stops its engine, and prints why after that.
         may_follow = self._serving_line is None and is_of_start and not is_wrapper
@@ -271,6 +275,19 @@ class Failures:
                 self._causes.pop()
             self._causes.append(cause)
 
+    def answered(self, origin: Origin) -> None:
+        """What a ready server's client called failed, and the engine goes on."""
+        if self._serving_line is not None and not self._is_stopped:
+            self._causes, self._heading, self._is_announced = [], None, False
+            self.has_ended, self._answered = False, origin
+
+    def _is_answer(self, made: FailureLine, origin: Origin) -> bool:
+        """Whether it is of the traceback below an answered call."""
+        call = self._answered
+        if call is None or made.is_heading or origin.time != call.time:
+            return False
+        return origin.rank == call.rank and origin.line - call.line <= MAX_FRAMES
+
     def follow_last(self, origin: Origin) -> None:
         """What comes was raised because of the error of this rank that was printed last."""
         last = self._causes[-1] if self._causes else None
@@ -301,7 +318,7 @@ class Failures:
         device."""
         if made.kind == "killed":
             heading = self._heading
-            return heading is not None and _GONE.search(heading.message) is None
+            return heading is not None and not self._is_gone
         if _LAUNCHER.match(made.message):
             return any(cause.is_wrapper for cause in self._causes)
         if self._causes and _CRASH.match(made.message):
@@ -318,6 +335,8 @@ class Failures:
         if self._is_stopped or (made.is_weak and self._is_certain()):
             return []
         self._is_stopped = self.has_ended = True
+        if self._is_gone:
+            return []  # what is left of the engine is stopped because of it
         in_start = in_start and not (self.is_ready or self.was_at_work)
         order = ShutdownRequested(message=made.message[:500], in_start=in_start)
         stopped = stamped(order, origin)
@@ -406,6 +425,12 @@ class Failures:
         is_foreign = cause.is_bare and cause.phase != AT_WORK
         return self.is_ready or (self.was_at_work and is_foreign)
 
+    @property
+    def _is_gone(self) -> bool:
+        """Whether the end of a process is what failed."""
+        heading = self._heading
+        return heading is not None and _GONE.search(heading.message) is not None
+
     def _is_certain(self) -> bool:
         """Whether more than the error of one request was printed."""
         return self._heading is not None or any(
@@ -426,7 +451,6 @@ class Failures:
     def _best(self) -> _Cause | None:
         """The innermost cause: memory first, then the first behind the heading."""
         heading = self._heading
-        is_gone = heading is not None and _GONE.search(heading.message) is not None
         ends = [cause for cause in self._causes if not cause.is_consequence]
         own = _before_quoted([c for c in ends if not c.is_wrapper], ends)
         for wanted in (
@@ -435,7 +459,7 @@ class Failures:
             [cause for cause in own if cause.behind_heading],
             [cause for cause in own if not cause.is_bare],
             own,
-            [heading] if heading is not None and is_gone else [],
+            [heading] if heading is not None and self._is_gone else [],
             self._stated_before(ends),
             ends,
             self._causes,

@@ -304,6 +304,10 @@ class ErrorFollowed(Signal, frozen=True, gc=False):
     """Python prints the error that was raised while the one above was handled."""
 
 
+class CallFailed(Signal, frozen=True, gc=False):
+    """A client gets the errors above and the one below as the answer to its call."""
+
+
 class ErrorIgnored(Signal, frozen=True, gc=False):
     """Python goes on behind the error of the traceback that follows."""
 
@@ -329,6 +333,7 @@ def is_at_work(made: object) -> bool:
 _FOREIGN = (
     CodeFence
     | Elided
+    | CallFailed
     | ErrorFollowed
     | ErrorIgnored
     | ShutdownLine

@@ -23,6 +23,7 @@ from parsers.engine.signals import (
     BenchEdge,
     BenchLine,
     CacheFactor,
+    CallFailed,
     ConfigLine,
     ConfigSection,
     DevicesSeen,
@@ -356,6 +357,8 @@ class RunTracker:
                 return [*end_step(state, origin), stamped(marked, origin)]
             case ErrorFollowed():
                 self.failures.follow_last(origin)
+            case CallFailed():
+                self.failures.answered(origin)
             case ErrorIgnored():
                 state.ignored_line = origin.line
             case FailureLine() if made.is_bare and state.is_ignored(origin.line):

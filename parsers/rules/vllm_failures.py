@@ -15,6 +15,7 @@ from parsers.engine.signals import (
     EXECUTING,
     IN_REQUEST,
     AssertionSeen,
+    CallFailed,
     ErrorFollowed,
     ErrorIgnored,
     FailureLine,
@@ -38,6 +39,7 @@ _FRAMES = {
     "capture_model": "graph_capture",
     "kernel_warmup": "kernel_warmup", "flashinfer_autotune": "kernel_warmup",
     "warmup_kernels": "model_warmup", "warmup_model": "model_warmup",
+    "warming_up_model": "model_warmup",
     "_dummy_sampler_run": "sampler_warmup", "_dummy_pooler_run": "pooler_warmup",
     "init_device": "init_worker",
     "init_worker_distributed_environment": "distributed_init",
@@ -153,6 +155,21 @@ FAILURE_RULES: tuple[LineRule, ...] = (
         samples=(
             Sample(
                 "During handling of the above exception, another exception occurred:",
+                {},
+            ),
+        ),
+    ),
+    LineRule(
+        "call_failed",
+        "Invocation of ",
+        r"Invocation of \w{1,60} method failed",
+        # `v1/engine/core.py`, `_invoke_utility_method`.
+        CallFailed,
+        levels=("ERROR",),
+        samples=(
+            Sample(
+                "(EngineCore pid=7) ERROR 07-16 19:47:26 [core.py:1750] Invocation of "
+                "add_lora method failed",
                 {},
             ),
         ),

@@ -477,6 +477,22 @@ def test_ranks_that_no_name_keeps_apart_load_one_model():
     assert summary_of([RunStarted(), *ranks])["memory"]["weights_bytes"] == 1100
 
 
+@pytest.mark.parametrize(
+    ("sizes", "ranks"),
+    [({}, 1), ({"tensor_parallel_size": 1}, 1), ({"tensor_parallel_size": 2}, None),
+     ({"pipeline_parallel_size": 2, "tensor_parallel_size": 1}, None)],
+)  # fmt: skip
+def test_a_start_with_several_workers_that_fails_before_them_has_an_unknown_number(
+    sizes, ranks
+):
+    """Which of them are on this machine is not known."""
+    failed = Failure(failure="error", message="no space in /dev/shm", time=3.0)
+    start = [RunStarted(engine="vllm", time=0.0), ConfigRecorded(settings=sizes)]
+    assert summary_of([*start, failed])["ranks"] == ranks
+    seen = MemoryMeasured(stage="start", rank=0, time=2.0)
+    assert summary_of([*start, seen, failed])["ranks"] == 1
+
+
 def test_rows_take_time_in_proportion_to_buckets(monkeypatch):
     """What is looked up once for a phase is not looked up for each of its buckets."""
     calls = []

@@ -7,7 +7,7 @@ import time
 import msgspec
 import pytest
 
-from dashboard import logs
+from dashboard import data, logs
 from tests.dashboard.builders import recorded_events
 from tests.dashboard.conftest import ROOT
 from tests.dashboard.test_pages import open_page, texts
@@ -164,3 +164,15 @@ def test_a_missing_or_vanished_log_is_a_sentence(monkeypatch, empty_database, tm
     app.session_state["followed"][str(log)].next_at = 0.0
     app.run()
     assert "cannot be read" in app.error[0].value
+
+
+def test_a_server_whose_recorder_falls_silent_is_folded_anew(monkeypatch):
+    """It may have been killed, although its start-up stays finished."""
+    monkeypatch.setattr(data, "_place", lambda: ())
+    keys = {
+        data.VERSIONS[RunRecord](
+            RunRecord(run_id="r", status="finished", heartbeat_at=time.time() - age)
+        )
+        for age in (0.0, 3600.0)
+    }
+    assert len(keys) == 2

@@ -1642,3 +1642,52 @@ def test_what_ends_serving_is_printed_before_other_processes_are_stopped(is_firs
     end = folded(events(START + READY + "".join(parts))).summary.serving.end
     assert end.kind == ("error" if is_first else "shutdown")
     assert is_first == ("EngineCore_DP1 died" in end.message)
+
+
+REFUSED = (
+    "(Worker pid=9) ERROR 07-16 10:30:00 [multiproc_executor.py:1063] WorkerProc hit an "
+    "exception.\n"
+    "(Worker pid=9) ERROR 07-16 10:30:00 [multiproc_executor.py:1063] FileNotFoundError: "
+    "[Errno 2] No such file or directory: '/a/adapter_config.json'\n"
+    "(EngineCore pid=7) ERROR 07-16 10:30:00 [core.py:1750] Invocation of add_lora method "
+    "failed\n"
+    "(EngineCore pid=7) ERROR 07-16 10:30:00 [core.py:1750] Traceback (most recent call "
+    "last):\n"
+    "(EngineCore pid=7) ERROR 07-16 10:30:00 [core.py:1750] RuntimeError: Worker failed "
+    "with error 'no adapter', please check the stack trace above for the root cause\n"
+)
+"""What `POST /v1/load_lora_adapter` prints for an adapter that is not there."""
+
+
+@pytest.mark.parametrize(
+    ("behind", "kind"),
+    [("", None), (STOP, "shutdown"), (OF_SERVERS, "error"), (FAILED, "error")],
+    ids=["goes on", "is stopped", "loses its core", "fails"],
+)
+def test_a_call_that_failed_is_an_answer_and_no_end_of_serving(behind, kind):
+    serving = folded(events(START + READY + REFUSED + behind)).summary.serving
+    end = serving and serving.end
+    assert (end and end.kind) == kind
+    assert end is None or "adapter" not in end.message
+
+
+def test_a_call_that_failed_in_the_start_may_end_it():
+    """The server loads the adapters that it is given."""
+    end = "(APIServer pid=1) ValueError: Loading lora a failed\n"
+    summary = folded(events(START + REFUSED + end)).summary
+    assert summary.failure.message.startswith("FileNotFoundError")
+
+
+def test_the_run_that_compiles_on_a_cpu_is_the_warm_up_of_the_model():
+    """`CPUWorker.determine_available_memory` calls it."""
+    worker = "(Worker pid=9) ERROR 07-16 10:00:05 [multiproc_executor.py:1063] {}\n"
+    lines = (
+        "WorkerProc hit an exception.",
+        "Traceback (most recent call last):",
+        '  File "/x/vllm/v1/worker/cpu_worker.py", line 9, in determine_available_memory',
+        '  File "/x/vllm/v1/worker/cpu_model_runner.py", line 9, in warming_up_model',
+        "OSError: [Errno 30] Read-only file system: '/cache/a'",
+    )
+    end = "(APIServer pid=1) RuntimeError: Engine core initialization failed.\n"
+    text = START + "".join(map(worker.format, lines)) + end
+    assert folded(events(text)).summary.failure.phase == "model_warmup"

@@ -230,7 +230,10 @@ def end_with(monkeypatch):
 
 
 @pytest.mark.parametrize("is_up", [False, True], ids=["before", "behind its engine"])
-def test_an_error_that_ends_a_server_before_it_is_ready_is_its_failure(end_with, is_up):
+def test_an_error_that_ends_a_server_before_it_is_ready_is_its_failure(
+    end_with, is_up, monkeypatch
+):
+    monkeypatch.setitem(sys.modules, "uvicorn", sys)
     session, events = session_with_list()
 
     class AsyncLLM:

@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 import multiprocessing
 import os
+import runpy
 import signal
 from types import SimpleNamespace
 
@@ -16,7 +17,7 @@ import pytest
 
 from tests.vllm_plugin.listening import of_kind, session_with_list, watch_class
 from warmup_insights.model.events import kind_of
-from warmup_insights.vllm_plugin import engine_core, workers
+from warmup_insights.vllm_plugin import engine_core, facts, workers
 
 ENDS = {0: 0, 1: 1, -9: signal.SIGKILL, -15: signal.SIGTERM, -2: signal.SIGINT}
 
@@ -161,10 +162,26 @@ def test_the_error_of_a_worker_is_recorded_where_it_is_raised():
 
     class Worker:
         def execute_model(self, scheduler_output):
-            raise AssertionError("assert tensors is not None")
+            raise RuntimeError("no tensors")
 
     watch_class(session, Worker, execute_model=workers.step)
-    with pytest.raises(AssertionError):
+    with pytest.raises(RuntimeError):
         Worker().execute_model(None)
     [found] = of_kind(events, "failure")
-    assert found.message == "AssertionError: assert tensors is not None"
+    assert found.message == "RuntimeError: no tensors"
+
+
+@pytest.mark.parametrize(
+    ("line", "text"),
+    [
+        ("assert tensors is not None", "AssertionError: assert tensors is not None"),
+        ("raise AssertionError", "AssertionError"),
+        ("raise TimeoutError", "TimeoutError"),
+    ],
+)
+def test_an_error_without_a_text_has_the_line_that_asserts(tmp_path, line, text):
+    path = tmp_path / "source.py"
+    path.write_text(f"tensors = None\n{line}\n", encoding="utf-8")
+    with pytest.raises((AssertionError, TimeoutError)) as caught:
+        runpy.run_path(str(path))
+    assert facts.text_of(caught.value) == text

@@ -158,15 +158,29 @@ def test_a_program_that_ends_before_it_is_ready_did_not_finish():
         assert folded(found, source_kind="recorder").summary.status == status
 
 
-def test_a_server_that_ends_between_its_engine_and_ready_was_stopped():
+def test_a_server_that_is_interrupted_behind_its_engine_was_stopped():
     session, events = session_with_list()
     session.begin_run()
     session.state.is_of_server = True
+    session.note_end_of_program(KeyboardInterrupt("terminated"))
     session.end_run()
     up = EngineInitialized(duration_s=1.0, rank=0, time=1.5)
     stamped = [msgspec.structs.replace(e, time=float(n)) for n, e in enumerate(events)]
     summary = folded([*stamped[:3], up, *stamped[3:]], source_kind="recorder").summary
-    assert summary.status == "stopped"
+    assert (summary.status, summary.failure) == ("stopped", None)
+
+
+@pytest.mark.parametrize("has_server", [True, False])
+def test_an_engine_without_a_web_server_is_ready_when_it_is_up(monkeypatch, has_server):
+    monkeypatch.setitem(sys.modules, "uvicorn", sys)
+    if not has_server:
+        monkeypatch.delitem(sys.modules, "uvicorn")
+    session, events = session_with_list()
+    watch = engine_core.server_engine(session, Call(("self",), (object(),), {}))
+    next(watch)
+    with pytest.raises(StopIteration):
+        watch.send(Outcome(result=None))
+    assert len(of_kind(events, "server_ready")) == (not has_server)
 
 
 MEMORY = "CUDA out of memory. Tried to allocate 2.00 GiB."

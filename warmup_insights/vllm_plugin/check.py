@@ -35,13 +35,16 @@ class Finding(NamedTuple):
 def check(hooks: Iterable[Hook]) -> list[Finding]:
     """The findings for every hook and the installed engines, in the order of the table."""
     definitions = Definitions(installed_source)
+    # vllm-fork and vLLM are both a package `vllm`.
+    is_fork = facts.engine().name == "vllm-fork"
     versions = {name: installed_version(name) for name in ("vllm", "vllm-gaudi")}
     return findings(
         (
             hook,
             status_of(hook, definitions, versions.get(hook.engine, versions["vllm"])),
         )
-        if facts.is_installed(hook.module.partition(".")[0]) and _is_of_engine(hook)
+        if facts.is_installed(hook.module.partition(".")[0])
+        and (is_fork or hook.engine != "vllm-fork")
         else (hook, NOT_INSTALLED)
         for hook in hooks
     )
@@ -80,12 +83,6 @@ def status_of(hook: Hook, definitions: Definitions, version: Version | None) -> 
     if definitions.defines(hook.module, hook.owner, hook.name):
         return ATTACHES
     return MISSING if hook.is_expected_in(version) else OTHER_VERSION
-
-
-def _is_of_engine(hook: Hook) -> bool:
-    """vllm-fork and vLLM are both a package `vllm`."""
-    is_fork = facts.engine().name == "vllm-fork"
-    return is_fork if hook.engine == "vllm-fork" else True
 
 
 @dataclass(frozen=True)

@@ -118,11 +118,15 @@ def _sleeping(call: Call) -> set[str]:
 
 
 def server_engine(session: Session, call: Call) -> Watch:
-    """`AsyncLLM.__init__`: the engine of a server is about to start."""
+    """`AsyncLLM.__init__`: the engine of a server is about to start. vLLM has loaded the
+    server by then; a program without one has prompts of its own."""
     _begin(session, call)
     outcome = yield
     session.note_failure(outcome)
-    session.state.is_of_server = outcome.error is None
+    has_server = "uvicorn" in sys.modules
+    session.state.is_of_server = outcome.error is None and has_server
+    if outcome.error is None and not has_server:
+        note_ready(session)
 
 
 def _begin(session: Session, call: Call) -> None:

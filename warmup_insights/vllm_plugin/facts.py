@@ -12,6 +12,7 @@ import re
 import shlex
 import sys
 import time
+import traceback
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -233,11 +234,16 @@ _OF_PACKAGE = re.compile(
 
 
 def text_of(error: BaseException) -> str:
-    """Class and message of an error, as a traceback states them."""
+    """Class and message of an error, as a traceback states them; what was asserted."""
     kind = type(error)
     is_bare = kind.__module__ in ("builtins", "__main__")
     name = kind.__qualname__ if is_bare else f"{kind.__module__}.{kind.__qualname__}"
-    return raised_text(name, str(error))
+    message = str(error)
+    if not message and isinstance(error, AssertionError):
+        for frame in traceback.extract_tb(error.__traceback__)[-1:]:
+            line = frame.line or ""
+            message = line if line.startswith("assert ") else ""
+    return raised_text(name, message) if message else name
 
 
 def raised_first(error: Exception) -> Exception:

@@ -75,7 +75,8 @@ class Session:
         self._recorder: Recorder | None = None
         self._phases: dict[str, list[float]] = {}
         self._failed: int | None = None
-        self._has_failed = self._was_stopped = False
+        self._ended: str | None = None
+        """`failed` or `stopped` once the start, or serving, has ended so."""
         self._has_begun = False
         self.is_ready = False
         self.rank: int | None = None
@@ -116,7 +117,7 @@ class Session:
         an engine after one that was ready, failed or was given up is another run."""
         if not self._is_first:
             return
-        if self.is_ready or self._has_failed or self._was_stopped:
+        if self.is_ready or self._ended:
             self.end_run()
             os.environ[RUN] = run_id = new_run_id()
             self._created = time.time()
@@ -159,22 +160,13 @@ class Session:
         """Last event of the run, in the process that made its id."""
         self._run_last_actions()
         if self._is_first and self._has_begun:
-            if self.state.is_of_server:
-                self.note_stop("the program ended before its server was ready")
             self.report_lost()
-            self.emit(RunFinished, status=self._status())
+            # An engine in another process may be up, and its server elsewhere.
+            reached = "finished" if self.is_ready else "unknown"
+            skipped = "skipped" if self.state.is_skipped else None
+            self.emit(RunFinished, status=self._ended or skipped or reached)
         if self._recorder is not None:
             self._recorder.close()
-
-    def _status(self) -> str:
-        if self._has_failed:
-            return "failed"
-        if self._was_stopped:
-            return "stopped"
-        if self.state.is_skipped:
-            return "skipped"
-        # An engine in another process may be up, and its server elsewhere.
-        return "finished" if self.is_ready else "unknown"
 
     def begin_phase(self, name: str) -> None:
         """Mark the start of a stretch, unless it is open already: the process may not
@@ -240,7 +232,7 @@ class Session:
         if self._failed == id(error):
             return
         self._failed = id(error)
-        self._has_failed = True
+        self._ended = "failed"
         free, _ = device.free_and_total()
         text = facts.text_of(error)[:MESSAGE_LIMIT]
         figures: dict[str, Any] = {"free_bytes": free, **figures_of(text)}
@@ -257,10 +249,8 @@ class Session:
     def note_stop(self, text: str) -> None:
         """Record, once, an order that ended the start in the program itself; where that
         runs below `warmup-insights vllm`, it is recorded there."""
-        if self._is_first and not (
-            self.is_ready or self._has_failed or self._was_stopped
-        ):
-            self._was_stopped = True
+        if self._is_first and not (self.is_ready or self._ended):
+            self._ended = "stopped"
             self.emit(ShutdownRequested, message=text, in_start=True)
 
     def note_end_of_program(self, error: BaseException) -> None:

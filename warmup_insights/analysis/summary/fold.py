@@ -66,6 +66,7 @@ _KEPT = (BenchmarkResult, CaptureProgress, DefragRan, DefragStep, DefragWarmup, 
          SamplerConfig, SamplerStep, SamplerWarmup, WarmupFinished)  # fmt: skip
 """What `stages` and the summary itself are made of as it is."""
 MAX_NOTES = 100
+_PARALLEL = ("tensor_parallel_size", "pipeline_parallel_size", "data_parallel_size")
 
 
 @dataclass(frozen=True)
@@ -131,11 +132,15 @@ class RunFold:
 
     def _num_ranks(self) -> int | None:
         """As stated, else as many as have events, else the one of a known engine; None
-        without these, and when the first of several has."""
+        without these, when the first of several has, and where a start with several
+        failed before any of them."""
         stated = self._identity.num_ranks
         seen = len({rank or 0 for rank in self._ranks})
         if stated is not None:
             return stated or None
+        config = self._identity.config()
+        if not self._ranks and any(config.get(n, 1) != 1 for n in _PARALLEL):
+            return None
         return seen or (1 if self._identity.engine is not None else None)
 
     def result(self, run: RunRecord) -> Folded:

@@ -252,13 +252,11 @@ class Identity:
     def _stopped(
         self, event: ShutdownRequested | ServingFailure | Failure, kind: str
     ) -> None:
-        """Serving ended; the first end counts, unless it was vague. A log gives failures
-        when it was read to its end."""
+        """Serving ended; the first end counts, unless it was vague."""
         known = self.serving_end
-        is_named = kind not in ("error", "shutdown")
-        if known is None or (known.kind == "error" and is_named):
-            pass
-        elif event.line is None or known.line is None or event.line > known.line:
+        if known is not None and (
+            known.kind != "error" or kind in ("error", "shutdown")
+        ):
             return
         self.ended_at = event.time
         self.serving_end = ServingEnd(

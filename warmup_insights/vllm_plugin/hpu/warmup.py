@@ -38,6 +38,9 @@ from warmup_insights.vllm_plugin.hpu.buckets import (
 from warmup_insights.vllm_plugin.session import Session
 from warmup_insights.vllm_plugin.state import Pass, Step, Warmup
 
+_MODES = {True: "graph", False: "eager", None: None}
+"""Whether a step uses a graph to its mode."""
+
 
 def warmup_model(session: Session, call: Call) -> Watch:
     """`warmup_model`: the whole.
@@ -339,7 +342,7 @@ def end_step(
     session.emit(
         WarmupStep,
         phase=phase,
-        mode=current.mode or _graph_mode(step),
+        mode=current.mode or _MODES.get(step.uses_graph),
         bucket=step.bucket,
         index=current.places.get(step.bucket),
         total=current.total,
@@ -379,12 +382,6 @@ def compiled_since(step: Step) -> Compiled | None:
     return Compiled(
         now.count - step.compiled.count, now.duration_s - step.compiled.duration_s
     )
-
-
-def _graph_mode(step: Step) -> str | None:
-    if step.uses_graph is None:
-        return None
-    return "graph" if step.uses_graph else "eager"
 
 
 def _made_graph(step: Step) -> bool:
