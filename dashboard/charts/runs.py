@@ -44,7 +44,7 @@ def runs_frame(rows: Sequence[Mapping[str, Any]]) -> pd.DataFrame:
     # Columns that are empty throughout would become numbers.
     texts = [
         "label", "notes", "engine", "version", "model", "device_kind", "device_name",
-        "start",
+        "start", "source_name",
     ]  # fmt: skip
     frame[texts] = frame[texts].astype("object").where(frame[texts].notna(), None)
     frame["status"] = [status_of(row, now) for row in rows]

@@ -392,9 +392,10 @@ def serving_end_sentence(summary: RunSummary, end: ServingEnd) -> str:
     """How serving ended, and what was free then; of a stop in a log that has no line of a
     ready server, no more than that it came."""
     free = "" if end.free_bytes is None else f", {format_bytes(end.free_bytes)} free"
-    is_known = _ended_serving(summary, end)
-    what = f"Serving ended: {end.kind.replace('_', ' ')}" if is_known else "Stopped"
-    return f"{what}{free}{end.message and f': {end.message}'}"
+    words = serving_words(summary)
+    what = "Stopped" if words is None else f"Serving ended: {words}"
+    message = (end.message or "").strip().rstrip(".")
+    return f"{what}{free}" + (f", “{message}”" if message else "")
 
 
 def spike_words(summary: RunSummary) -> str:
