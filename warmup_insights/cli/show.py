@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from typing import Any
 
 import click
 from msgspec import to_builtins
@@ -364,12 +365,26 @@ def _sleeps(summary: RunSummary) -> TextTable:
     return make_table("Sleep mode", header, rows, right=(1, 2))
 
 
+_OF_BENCHMARKS = (
+    "completed", "failed", "request_throughput", "output_throughput", "mean_ttft_ms",
+    "p99_ttft_ms", "mean_tpot_ms",
+)  # fmt: skip
+"""Results before the settings that they were measured with."""
+
+
 def _benchmarks(summary: RunSummary) -> TextTable:
-    lines = [
-        ", ".join(f"{name} {value}" for name, value in list(result.items())[:6])
-        for result in summary.benchmarks[:6]
-    ]
+    lines = []
+    for result in summary.benchmarks[:6]:
+        known = [name for name in result if result[name] is not None]
+        names = [name for name in _OF_BENCHMARKS if name in known] or known[:6]
+        lines.append(
+            ", ".join(f"{name} {_plain_value(result[name])}" for name in names)
+        )
     return make_list(f"Benchmark results: {len(summary.benchmarks)}", lines)
+
+
+def _plain_value(value: Any) -> str:
+    return f"{value:.6g}" if isinstance(value, float) else str(value)
 
 
 def buckets_table(rows: Sequence[BucketRow]) -> TextTable:
