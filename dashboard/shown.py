@@ -126,9 +126,16 @@ def how_synthetic(flags: Collection[bool]) -> str | None:
 def evidence_text(finding: Finding) -> str:
     """The figures that a finding is based on; their units stand behind the numbers."""
     return ", ".join(
-        f"{re.sub('_(bytes|s)$', '', name).replace('_', ' ')} {number_text(name, value)}"
+        f"{_number_words(name)} {number_text(name, value)}"
         for name, value in finding.numbers.items()
     )
+
+
+def _number_words(name: str) -> str:
+    """The name of a number behind a finding in words; what is free at a failure, say, is
+    another number than the figure of that name."""
+    words = re.sub(r"\Anum_|_(?:bytes|s)\Z", "", name).replace("_", " ")
+    return re.sub(r"\bkv\b", "KV", words).replace("warmup", "warm-up")
 
 
 class Headline(NamedTuple):
