@@ -18,7 +18,12 @@ from warmup_insights.model.summary import (
     Serving,
     ServingEnd,
 )
-from warmup_insights.units import format_bytes, format_count, format_duration
+from warmup_insights.units import (
+    format_bytes,
+    format_count,
+    format_duration,
+    format_time,
+)
 
 _OF_BUCKETS = ("prompt_warmup", "decode_warmup", "prompt_graphs", "decode_graphs")
 _ANNOUNCED = re.compile(
@@ -396,6 +401,20 @@ def serving_end_sentence(summary: RunSummary, end: ServingEnd) -> str:
     what = "Stopped" if words is None else f"Serving ended: {words}"
     message = (end.message or "").strip().rstrip(".")
     return f"{what}{free}" + (f", “{message}”" if message else "")
+
+
+def began_text(summary: RunSummary) -> str:
+    """When a start began, with what is not certain of it."""
+    began = summary.time.started
+    if began is None:
+        return "started ?"
+    known = "UTC" if summary.time.timezone else "time zone unknown, read as UTC"
+    doubts = [known]
+    if "time.started_at" in summary.guessed:
+        doubts.append("year guessed from the version and the date of the file")
+    if summary.time.is_excerpt:
+        doubts.append("the first line of the log; the start began before")
+    return f"started {format_time(began)} ({', '.join(doubts)})"
 
 
 def spike_words(summary: RunSummary) -> str:

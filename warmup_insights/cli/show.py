@@ -12,6 +12,7 @@ from warmup_insights.analysis.oddities import lacks, oddities
 from warmup_insights.analysis.sentences import (
     ORDERED,
     SHORTEST_S,
+    began_text,
     cache_text,
     extent_text,
     failure_sentence,
@@ -46,7 +47,6 @@ from warmup_insights.units import (
     format_count,
     format_duration,
     format_percent,
-    format_time,
 )
 
 
@@ -123,16 +123,7 @@ def _print_head(summary: RunSummary) -> None:
         f"from {summary.source.kind} {summary.source.name or ''}",
     ]
     click.echo("  ·  ".join(map(plain, facts)))
-    doubts = []
-    if summary.time.timezone is None:
-        doubts.append("time zone unknown, read as UTC")
-    if "time.started_at" in summary.guessed:
-        doubts.append("year guessed from the version and the date of the file")
-    if summary.time.is_excerpt:
-        doubts.append("or before: the log begins later")
-    is_known = summary.time.started is not None
-    doubt = f" ({', '.join(doubts)})" if doubts and is_known else ""
-    click.echo(f"started {format_time(summary.time.started)}{doubt}")
+    click.echo(began_text(summary))
     pod = pod_text(summary)
     if pod is not None:
         click.echo(plain(pod))
