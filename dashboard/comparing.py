@@ -27,7 +27,6 @@ from warmup_insights.analysis.compare import (
 )
 from warmup_insights.export.comparison import (
     change_texts,
-    column_heads,
     gaps_table,
     runs_table,
     setting_texts,
@@ -40,12 +39,11 @@ from warmup_insights.units import format_bytes, format_duration
 
 def run_names(result: Comparison) -> list[str]:
     """A different name for every run: its title, or a letter where titles are long."""
-    return list(_names_by_id(result).values())
+    return [visible(run.head) for run in result.runs]
 
 
 def _names_by_id(result: Comparison) -> dict[str, str]:
-    heads = column_heads(result.runs)
-    return {run_id: visible(head) for run_id, head in heads.items()}
+    return {run.run_id: visible(run.head) for run in result.runs}
 
 
 def run_lines(result: Comparison) -> list[str]:

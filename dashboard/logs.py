@@ -16,7 +16,7 @@ from typing import Any, BinaryIO, Literal, cast
 import streamlit as st
 
 from dashboard import data, widgets
-from dashboard.text import markdown
+from dashboard.text import markdown, sentence
 from warmup_insights.analysis.sentences import start_sentences
 from warmup_insights.errors import WarmupInsightsError
 from warmup_insights.ingest.bundles import is_bundle, unpack
@@ -130,7 +130,7 @@ def show_outcome(outcome: Outcome) -> None:
                 )
         for problem in [outcome.error, *report.get("problems", [])]:
             if problem is not None:
-                st.markdown(markdown(problem))
+                st.markdown(sentence(problem))
         for run_id in outcome.run_ids:
             _answer(run_id)
         _unknown(report)
@@ -140,8 +140,8 @@ def _answer(run_id: str) -> None:
     run = data.store().run(run_id)
     with st.container(horizontal=True, vertical_alignment="center"):
         widgets.open_run(run_id, f"Open run {run_id}")
-        sentence = start_sentences(data.summary(run))[0]
-        st.markdown(markdown(sentence), width="stretch")
+        answer = start_sentences(data.summary(run))[0]
+        st.markdown(markdown(answer), width="stretch")
 
 
 def _head(outcome: Outcome) -> None:

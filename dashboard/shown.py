@@ -7,12 +7,11 @@ from collections.abc import Collection, Sequence
 from typing import NamedTuple
 
 from warmup_insights.analysis.advice import Finding
-from warmup_insights.analysis.sentences import contradiction_sentence
+from warmup_insights.analysis.sentences import began_text, contradiction_sentence
 from warmup_insights.export.findings import number_text
 from warmup_insights.model.figures import BY_NAME, broken_laws, part_text, text_of
 from warmup_insights.model.run import RunRecord
 from warmup_insights.model.summary import RunSummary
-from warmup_insights.units import format_time
 
 MARK = "contradictory"
 LABELS = {
@@ -83,14 +82,10 @@ def badges(summary: RunSummary) -> list[str]:
 
 def facts(summary: RunSummary) -> list[str]:
     """Which run it is, when it started and where its figures come from."""
-    started = summary.time.started
-    zone = "UTC" if summary.time.timezone else "time zone unknown"
-    if "time.started_at" in summary.guessed:
-        zone += ", year guessed from the version and the date of the file"
     texts = [
         f"run {summary.run_id}",
         summary.model,
-        f"started {format_time(started)} ({zone})" if started is not None else None,
+        began_text(summary) if summary.time.started is not None else None,
         f"from {summary.source.kind} {summary.source.name or ''}".strip(),
     ]
     return [text for text in texts if text]
@@ -126,9 +121,16 @@ def how_synthetic(flags: Collection[bool]) -> str | None:
 def evidence_text(finding: Finding) -> str:
     """The figures that a finding is based on; their units stand behind the numbers."""
     return ", ".join(
-        f"{re.sub('_(bytes|s)$', '', name).replace('_', ' ')} {number_text(name, value)}"
+        f"{_number_words(name)} {number_text(name, value)}"
         for name, value in finding.numbers.items()
     )
+
+
+def _number_words(name: str) -> str:
+    """The name of a number behind a finding in words; what is free at a failure, say, is
+    another number than the figure of that name."""
+    words = re.sub(r"\Anum_|_(?:bytes|s)\Z", "", name).replace("_", " ")
+    return re.sub(r"\bkv\b", "KV", words).replace("warmup", "warm-up")
 
 
 class Headline(NamedTuple):

@@ -20,6 +20,7 @@ _INVISIBLE = re.compile(
     "[\x00-\x08\x0b-\x1f\x7f-\x9f\xad\u061c\u180e\u200b-\u200f\u2028-\u202e"
     "\u2060-\u206f\ufeff\ufff9-\ufffb]"
 )
+_NUMBER_AND_UNIT = re.compile(r"(?<=\d) (?=[A-Za-z%])")
 _CODE = re.compile(r"`([^`]{1,200})`")
 _MARKUP = re.compile(r"([\\`*_{}\[\]()#+\-.!|~$:<>&^=\"'@/])")
 
@@ -56,6 +57,11 @@ def sentence(text: object) -> str:
         f"`{part}`" if number % 2 else markdown(part)
         for number, part in enumerate(parts)
     )
+
+
+def kept_together(text: str) -> str:
+    """A text whose numbers stay on one line with their units."""
+    return _NUMBER_AND_UNIT.sub("\u00a0", text)
 
 
 def figure_text(text: object) -> str:

@@ -12,7 +12,7 @@ from dashboard import comparing, data, shown, widgets
 from dashboard.charts.memory import budget_picture
 from dashboard.palette import colour, darkened
 from dashboard.run_controls import choose_several, report_button
-from dashboard.text import markdown
+from dashboard.text import kept_together, markdown
 from warmup_insights.analysis.compare import Comparison
 from warmup_insights.analysis.compare import compare as compare_runs
 from warmup_insights.analysis.sentences import count_text
@@ -61,7 +61,7 @@ def _figures(result: Comparison, summaries: Sequence[RunSummary]) -> None:
     full = st.toggle("Show figures that did not change", key="full")
     cells, verdicts = comparing.figures_table(result, summaries, full=full)
     made_up = [run for run in result.runs if run.synthetic]
-    hint = "Every run against the first."
+    hint = "Every run against the first; ? is unknown: no line states it."
     if made_up:
         hint += f" {len(made_up)} of {len(result.runs)} are simulated or made up."
     with widgets.card(
@@ -72,7 +72,7 @@ def _figures(result: Comparison, summaries: Sequence[RunSummary]) -> None:
         for note in result.notes:
             st.caption(markdown(note))
         # Its cells wrap, so that no column is cut in a narrow window; they are Markdown.
-        cells = cells.assign(figure=cells["figure"].map(markdown))
+        cells = cells.map(kept_together).assign(figure=cells["figure"].map(markdown))
         cells.columns = verdicts.columns = [markdown(name) for name in cells.columns]
         st.table(
             cells.style.apply(_colours, verdicts=verdicts, axis=None),

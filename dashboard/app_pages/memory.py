@@ -247,12 +247,14 @@ def _table(points: pd.DataFrame) -> None:
     table = points.drop(columns=["kind", "settings", "line"]).sort_values(
         "best", ascending=False, key=lambda column: column == True  # noqa: E712
     )  # fmt: skip
+    first = [name for name in ("name", "best") if name in table]
+    table = table[[*first, *(name for name in table if name not in first)]]
     if "graph_memory_bytes" in table:
         table["graph_memory_bytes"] = table["graph_memory_bytes"] / GIB
     hint = "Tick two or more to compare them."
     if points["kind"].eq("run, not compared").any():
         hint += (
-            " Runs without a mark are not compared: they failed or were stopped, a "
+            " Runs without a box in *Not beaten* are not compared: they failed or were stopped, a "
             "figure is unknown or contradictory, or the start is of another kind than most (cold, warm)."
         )
     with widgets.card("Runs", hint, data=points, key="points"):

@@ -9,9 +9,10 @@ import streamlit as st
 from dashboard import data, shown, widgets
 from dashboard.run_controls import edit, report_button
 from dashboard.run_tabs import TABS
-from dashboard.text import WHOLE, markdown, visible
+from dashboard.text import WHOLE, markdown, sentence, visible
 from dashboard.widgets import View
 from warmup_insights.analysis.sentences import pod_text, start_sentences
+from warmup_insights.errors import StoreError
 from warmup_insights.model.run import RunRecord
 from warmup_insights.model.summary import RunSummary
 
@@ -26,7 +27,13 @@ def render() -> None:
             "warmup-insights ingest server.log",
         )
         return
-    run = data.store().find_run(st.query_params.get("run", "latest"))
+    try:
+        run = data.store().find_run(st.query_params.get("run", "latest"))
+    except StoreError as error:
+        st.title("Run", anchor=False)
+        st.error(sentence(error), icon=":material/error:")
+        st.page_link(widgets.RUNS, label="All runs", icon=":material/list:")
+        return
     summary = data.summary(run)
     view = View(run, summary)
     _head(run, summary)

@@ -57,7 +57,7 @@ def render() -> None:
 def _drop() -> None:
     """Logs dropped here are read at once; the same log twice adds nothing."""
     files = logs.upload_field()
-    with st.expander("How to read them"):
+    with st.expander("Year, time zone and label"):
         options = logs.upload_options()
     for outcome in logs.ingested(files, options):
         logs.show_outcome(outcome)
@@ -209,7 +209,7 @@ def _columns(table: pd.DataFrame) -> dict[str, Any]:
 def _text_width(table: pd.DataFrame, name: str) -> int:
     """Pixels that the longest text of a column takes; a narrow one keeps its head."""
     longest = 0 if name not in table else table[name].dropna().map(len).max()
-    return max(130, 20 + 7 * int(longest))
+    return max(130, 20 + round(6.4 * int(longest)))
 
 
 def _seconds(table: pd.DataFrame, name: str, title: str) -> Any:

@@ -44,7 +44,7 @@ def runs_frame(rows: Sequence[Mapping[str, Any]]) -> pd.DataFrame:
     # Columns that are empty throughout would become numbers.
     texts = [
         "label", "notes", "engine", "version", "model", "device_kind", "device_name",
-        "start",
+        "start", "source_name",
     ]  # fmt: skip
     frame[texts] = frame[texts].astype("object").where(frame[texts].notna(), None)
     frame["status"] = [status_of(row, now) for row in rows]
@@ -94,8 +94,8 @@ def _row(row: Mapping[Any, Any], summaries: Mapping[str, RunSummary]) -> dict[st
     engine = shown.engine_words(row["engine"], row["version"])
     return {
         "open": "Open",
-        "status": [row["status"], *([] if end is None else [f"serving: {end}"])],
         "name": name,
+        "status": [row["status"], *([] if end is None else [f"serving: {end}"])],
         "figures": figures_words(row["device_kind"], row["synthetic"]),
         "happened": None if summary is None else _happened(summary, row["status"]),
         "ready_s": row["ready_s"],

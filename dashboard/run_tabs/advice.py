@@ -78,7 +78,11 @@ def card(finding: Finding, view: View, *, brief: bool = False) -> None:
             horizontal=not brief, vertical_alignment="center", gap="small"
         )
         head.markdown(f"**{markdown(finding.title)}**", width="content")
-        head.badge(finding.severity, color=_COLOURS[finding.severity])
+        head.badge(
+            finding.severity, color=_COLOURS[finding.severity],
+            help="How much it matters: by the share of the start or of the memory that "
+            "it concerns; high for what failed",
+        )  # fmt: skip
         if view.simulated is not None and not brief:
             head.badge(view.simulated, color="gray")
         for name, text in finding_pairs(finding):

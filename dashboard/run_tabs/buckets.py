@@ -225,11 +225,12 @@ def _facts(row: pd.Series) -> None:
 
 
 def _costs(view: View, rows: pd.DataFrame, phase: str) -> None:
-    known = rows[rows["duration_s"].notna() & (rows["duration_s"] > 0)]
+    stated = rows[rows["duration_s"].notna()]
+    known = stated[stated["duration_s"] > 0]
     if known.empty:
         return
-    total = len(known) + sum(
-        state != "missed" for state in rows["state"].drop(known.index)
+    total = len(stated) + sum(
+        state != "missed" for state in rows["state"].drop(stated.index)
     )
     axes = axes_of(view, rows, phase)
     left, right = st.columns(2)
@@ -246,7 +247,9 @@ def _costs(view: View, rows: pd.DataFrame, phase: str) -> None:
             }
         )
         title = f"The {len(costs)} costliest buckets"
-        hint = f"{len(known)} of {total} {phase} buckets have a time."
+        hint = f"{len(stated)} of {total} {phase} buckets have a time."
+        if len(stated) > len(known):
+            hint += f" {len(stated) - len(known)} of them have 0 s."
         hint += _spikes_hint(view, known)
         view.chart(Picture(title, hint, costs, step_bars), f"costly-{phase}")
     with right:
@@ -256,11 +259,10 @@ def _costs(view: View, rows: pd.DataFrame, phase: str) -> None:
             format_func=axes.names.__getitem__, key=view.key(f"cost-by-{phase}"),
         )  # fmt: skip
         costs = dimension_costs(rows, int(chosen))
-        counted = int(costs["count"].sum())
         hint = (
             "Leaving one value out saves its bar."
-            if counted >= total
-            else f"Of the {counted} of {total} buckets whose time is stated; those without "
+            if len(stated) >= total
+            else f"Of the {len(stated)} of {total} buckets whose time is stated; those without "
             "a time are not counted."
         )
         if known["spike_s"].notna().any():

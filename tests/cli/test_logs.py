@@ -372,3 +372,14 @@ def test_show_has_the_steps_of_the_division_that_a_page_draws():
     text = CliRunner().invoke(cli, ["show", str(CAPTURE)]).output
     assert "free before the division 79.16 GiB" in text
     assert "usable 39.58 GiB" in text
+
+
+def test_few_starts_are_answered_and_many_empty_files_counted(tmp_path):
+    for number in range(7):
+        (tmp_path / f"{number}.log").write_text(f"other text {number}\n")
+    log = ROOT / "sample_logs" / "vllm" / "made_v1_2026_tp2.log"
+    paths = ["ingest", str(log), str(tmp_path), "--db", str(tmp_path / "runs.db")]
+    found = CliRunner().invoke(cli, paths)
+    assert "Ready after 3 min 31 s" in found.output.splitlines()[-1]
+    assert "7 files hold no start-up" in found.output
+    assert found.output.count("Note: ") == 1

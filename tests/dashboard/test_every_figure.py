@@ -216,7 +216,7 @@ def test_the_comparison(monkeypatch, known):
     app.toggle[0].set_value(True).run()
     compared = [summaries[run_id] for run_id in ids]
     titles = {markdown(figure.title): figure for figure in all_figures(compared)}
-    cells = app.table[0].value
+    cells = app.table[0].value.map(lambda cell: cell.replace("\u00a0", " "))
     marked = 0
     for row in cells.to_dict("records"):
         figure = titles[row["figure"]]

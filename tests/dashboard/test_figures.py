@@ -485,7 +485,7 @@ def test_a_finding_is_shown_without_suffixes_of_units_and_empty_lines():
         "low", "t", {"needed_bytes": 2 * GIB, "read_s": 2.0, "num_ranks": 4}, "s",
         "change it", "faster", gain_s=(1.0, 2.0),
     )  # fmt: skip
-    assert evidence_text(finding) == "needed 2 GiB, read 2 s, num ranks 4"
+    assert evidence_text(finding) == "needed 2 GiB, read 2 s, ranks 4"
     assert [name for name, _ in finding_pairs(finding)] == ["Change", "Effect", "Gain"]
     assert device_words("hpu", "gaudi3") == "Gaudi 3"
 

@@ -203,6 +203,23 @@ def test_predictions_follow_limits_of_the_engine(monkeypatch, full_database):
     assert list(table["KV blocks"]) == ["600", "300"]
 
 
+def test_runs_have_one_name_on_the_page_of_a_comparison(monkeypatch, full_database):
+    """That of the list to choose from, of the line of each run, and of its notes."""
+    with EventStore(full_database) as store:
+        runs = [run for run in store.runs() if run.source_name and run.model][:3]
+    ids = [run.run_id for run in runs]
+    app = open_page(monkeypatch, full_database, "compare", run=ids)
+    lines = [each.value.replace("\\", "") for each in app.caption]
+    options = app.multiselect[0].options
+    for letter, run in zip("ABC", runs, strict=True):
+        (line,) = [line for line in lines if f" {run.run_id} " in line]
+        (option,) = [text for text in options if text.endswith(run.run_id[:6])]
+        name = option.rpartition("  \u00b7  ")[0]
+        front, _, back = name.partition("\u2026")
+        assert line.startswith((f"{letter} \u00b7 {front}", front))
+        assert back in line
+
+
 def test_the_lab_has_the_buckets_of_the_chosen_engine_version(
     monkeypatch, empty_database
 ):

@@ -1238,7 +1238,7 @@ def test_a_stop_of_what_may_have_served_is_no_stop_of_a_start(text, status):
     assert summary.serving.end.kind == "shutdown"
     (sentence,) = serving_sentences(summary)
     is_ready = READY in text or STATISTICS in text
-    assert sentence.startswith("Serving ended: shutdown" if is_ready else "Stopped: ")
+    assert sentence.startswith("Serving ended: stopped" if is_ready else "Stopped, ")
 
 
 def test_an_engine_that_compiled_kernels_for_requests_had_started():

@@ -8,8 +8,9 @@ unknown for one of the two is `unknown`, one that cannot be judged between these
 
 from __future__ import annotations
 
+import string
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import msgspec
@@ -194,6 +195,8 @@ def _contradiction_note(names: frozenset[str]) -> Iterator[str]:
 
 Run = tuple[RunSummary, Sequence[BucketRow]]
 
+MAX_HEAD = 28
+"""Characters that fit above a column of figures."""
 NOTICEABLE = 0.10
 """Equal starts differ by as much in their times: what moved by less is stated, and never
 judged. On a busy machine they differ by more, docs/compare.md has by how much."""
@@ -492,6 +495,9 @@ class RunHead:
     model: str | None
     device: str | None
     synthetic: bool
+    head: str = ""
+    """What heads its column and stands for it in notes: the title, or a letter where
+    titles are long."""
 
     @property
     def title(self) -> str:
@@ -536,11 +542,12 @@ def compare(
     _check(summaries)
     rows = bucket_rows if bucket_rows is not None else [()] * len(summaries)
     fits = [Comparability(summaries[0], other) for other in summaries[1:]]
+    runs = _heads(summaries)
     settings, partly = compare_settings(summaries)
     figures = [_row(f, summaries, fits) for f in all_figures(summaries)]
     return Comparison(
-        runs=tuple(_head(summary) for summary in summaries),
-        notes=tuple(_notes(summaries, fits)),
+        runs=runs,
+        notes=tuple(_notes(runs, fits)),
         settings=settings,
         partly_stated=partly,
         figures=tuple(row for row in figures if set(row.values) != {None}),
@@ -555,27 +562,27 @@ def compare(
         ),
         misses=_misses(summaries),
         gaps=match_gaps(summaries),
-        reasons=tuple(_reasons(summaries, fits)),
+        reasons=tuple(_reasons(summaries, runs, fits)),
     )
 
 
-def _notes(
-    summaries: Sequence[RunSummary], fits: Sequence[Comparability]
-) -> Iterator[str]:
+def _notes(runs: Sequence[RunHead], fits: Sequence[Comparability]) -> Iterator[str]:
     """What is not judged, once each; with the names of the runs where it is not all."""
     named: dict[str, list[str]] = {}
-    for other, fit in zip(summaries[1:], fits, strict=True):
+    for other, fit in zip(runs[1:], fits, strict=True):
         for note in fit.notes:
-            named.setdefault(note, []).append(_head(other).title)
-    for note, titles in named.items():
-        yield note if len(titles) == len(fits) else f"{', '.join(titles)}: {note}"
+            named.setdefault(note, []).append(other.head)
+    for note, heads in named.items():
+        yield note if len(heads) == len(fits) else f"{', '.join(heads)}: {note}"
 
 
 def _reasons(
-    summaries: Sequence[RunSummary], fits: Sequence[Comparability]
+    summaries: Sequence[RunSummary],
+    runs: Sequence[RunHead],
+    fits: Sequence[Comparability],
 ) -> Iterator[str]:
     """Sentences about each run and the first; with a name where there are several."""
-    for other, fit in zip(summaries[1:], fits, strict=True):
+    for other, head, fit in zip(summaries[1:], runs[1:], fits, strict=True):
         if fit.subject_reason is not None:
             continue
         pair = (summaries[0], other)
@@ -585,7 +592,7 @@ def _reasons(
             kv_sentence(*pair),
             gap_sentence(match_gaps(pair), pair),
         )
-        several = f"{_head(other).title}: " if len(summaries) > 2 else ""
+        several = f"{head.head}: " if len(summaries) > 2 else ""
         yield from (f"{several}{text}" for text in found if text is not None)
 
 
@@ -675,6 +682,18 @@ def _misses(summaries: Sequence[RunSummary]) -> tuple[MissRow, ...]:
             ),
         )
         for phase, shape in keys
+    )
+
+
+def _heads(summaries: Sequence[RunSummary]) -> tuple[RunHead, ...]:
+    runs = [_head(summary) for summary in summaries]
+    titles = [run.title for run in runs]
+    if max(map(len, titles)) <= MAX_HEAD and len({*titles}) == len(titles):
+        return tuple(replace(run, head=run.title) for run in runs)
+    letters = string.ascii_uppercase
+    return tuple(
+        replace(run, head=letters[n] if n < len(letters) else f"#{n + 1}")
+        for n, run in enumerate(runs)
     )
 
 

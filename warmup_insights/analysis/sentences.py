@@ -18,7 +18,12 @@ from warmup_insights.model.summary import (
     Serving,
     ServingEnd,
 )
-from warmup_insights.units import format_bytes, format_count, format_duration
+from warmup_insights.units import (
+    format_bytes,
+    format_count,
+    format_duration,
+    format_time,
+)
 
 _OF_BUCKETS = ("prompt_warmup", "decode_warmup", "prompt_graphs", "decode_graphs")
 _ANNOUNCED = re.compile(
@@ -392,9 +397,24 @@ def serving_end_sentence(summary: RunSummary, end: ServingEnd) -> str:
     """How serving ended, and what was free then; of a stop in a log that has no line of a
     ready server, no more than that it came."""
     free = "" if end.free_bytes is None else f", {format_bytes(end.free_bytes)} free"
-    is_known = _ended_serving(summary, end)
-    what = f"Serving ended: {end.kind.replace('_', ' ')}" if is_known else "Stopped"
-    return f"{what}{free}{end.message and f': {end.message}'}"
+    words = serving_words(summary)
+    what = "Stopped" if words is None else f"Serving ended: {words}"
+    message = (end.message or "").strip().rstrip(".")
+    return f"{what}{free}" + (f", “{message}”" if message else "")
+
+
+def began_text(summary: RunSummary) -> str:
+    """When a start began, with what is not certain of it."""
+    began = summary.time.started
+    if began is None:
+        return "started ?"
+    known = "UTC" if summary.time.timezone else "time zone unknown, read as UTC"
+    doubts = [known]
+    if "time.started_at" in summary.guessed:
+        doubts.append("year guessed from the version and the date of the file")
+    if summary.time.is_excerpt:
+        doubts.append("the first line of the log; the start began before")
+    return f"started {format_time(began)} ({', '.join(doubts)})"
 
 
 def spike_words(summary: RunSummary) -> str:

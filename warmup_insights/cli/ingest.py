@@ -34,6 +34,10 @@ if TYPE_CHECKING:
 MIN_BYTES = 4 << 20
 """Less is read before a bar could be looked at."""
 LINE_EVERY_S = 10.0
+MOST_ANSWERED = 3
+"""Starts about which the first sentence is printed."""
+MOST_EXPLAINED = 5
+"""Files without a start-up that are named with the reason; of more their number is."""
 
 
 @contextmanager
@@ -257,10 +261,11 @@ def ingest(
             outcomes = _ingest_here(store, files, options, jobs, run)
         outcomes += unread
         outcomes += _joined(store, outcomes, pods)
+        answers = _answers(store, outcomes)
     if as_json:
         print_json({"files": [outcome.as_dict() for outcome in outcomes]})
     elif not json_lines:
-        _print_outcomes(outcomes, label)
+        _print_outcomes(outcomes, label, answers)
     _exit(outcomes, strict)
 
 
@@ -332,9 +337,11 @@ def _ingest_on_ray(
         return ingest_on_ray(db, files, options, address=address, watcher=watcher)
 
 
-def _print_outcomes(outcomes: Sequence[Outcome], label: str | None) -> None:
+def _print_outcomes(
+    outcomes: Sequence[Outcome], label: str | None, answers: Sequence[str]
+) -> None:
     """A table of the files, then what was not understood, then the runs that were stored
-    before and have another label now."""
+    before and have another label now, then the answers about few starts."""
     header = ("file", "state", "runs", "lines", "events", "unknown", "dialects")
     rows = [
         (
@@ -345,7 +352,14 @@ def _print_outcomes(outcomes: Sequence[Outcome], label: str | None) -> None:
         for outcome in outcomes
     ]  # fmt: skip
     print_tables([make_table("", header, rows, right=[3, 4, 5])])
+    empty = [outcome for outcome in outcomes if outcome.state == "nothing"]
+    if len(empty) > MOST_EXPLAINED:
+        print_notes(
+            [f"{len(empty):,} files hold no start-up; ingest one alone to see why"]
+        )
     for outcome in outcomes:
+        if len(empty) > MOST_EXPLAINED and outcome in empty:
+            continue
         report, path = outcome.report, plain(outcome.path)
         print_notes(report.get("problems", []))
         unknown = report.get("unknown_lines", [])
@@ -359,6 +373,20 @@ def _print_outcomes(outcomes: Sequence[Outcome], label: str | None) -> None:
     if label is not None and stored:
         ids = ", ".join(run_id for outcome in stored for run_id in outcome.run_ids)
         print_notes([f"{ids} was stored already; its label is {label} now"])
+    for answer in answers:
+        click.echo(plain(answer))
+
+
+def _answers(store: EventStore, outcomes: Sequence[Outcome]) -> list[str]:
+    """What became of each start that was found, where they are few."""
+    from warmup_insights.analysis.sentences import start_sentences
+    from warmup_insights.runs import current
+
+    ids = dict.fromkeys(run_id for outcome in outcomes for run_id in outcome.run_ids)
+    if len(ids) > MOST_ANSWERED:
+        return []
+    summaries = [current(store, store.run(run_id)).summary for run_id in ids]
+    return [f"{each.run_id}: {start_sentences(each)[0]}" for each in summaries]
 
 
 def _exit(outcomes: list[Outcome], strict: bool) -> None:

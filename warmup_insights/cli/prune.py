@@ -13,7 +13,7 @@ from warmup_insights.cli.options import (
     db_option,
     json_option,
 )
-from warmup_insights.cli.printing import print_json, printable
+from warmup_insights.cli.printing import print_json, print_notes, printable
 from warmup_insights.drainer import open_store
 from warmup_insights.model.run import RunRecord
 from warmup_insights.runs import delete_runs, runs_to_prune
@@ -81,6 +81,10 @@ def prune(
         verb = "Would remove" if dry_run else "Removed"
         space = "" if freed is None else f", {format_bytes(freed)} freed"
         click.echo(f"{verb} {len(doomed)} of {total} runs{space}")
+        if not doomed and total and not labelled:
+            print_notes(
+                ["Runs with a label stay; --labelled removes them too"], err=True
+            )
         if dry_run:
             _list(doomed)
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from typing import Any
 
 import click
 from msgspec import to_builtins
@@ -11,6 +12,7 @@ from warmup_insights.analysis.oddities import lacks, oddities
 from warmup_insights.analysis.sentences import (
     ORDERED,
     SHORTEST_S,
+    began_text,
     cache_text,
     extent_text,
     failure_sentence,
@@ -45,7 +47,6 @@ from warmup_insights.units import (
     format_count,
     format_duration,
     format_percent,
-    format_time,
 )
 
 
@@ -122,16 +123,7 @@ def _print_head(summary: RunSummary) -> None:
         f"from {summary.source.kind} {summary.source.name or ''}",
     ]
     click.echo("  ·  ".join(map(plain, facts)))
-    doubts = []
-    if summary.time.timezone is None:
-        doubts.append("time zone unknown, read as UTC")
-    if "time.started_at" in summary.guessed:
-        doubts.append("year guessed from the version and the date of the file")
-    if summary.time.is_excerpt:
-        doubts.append("or before: the log begins later")
-    is_known = summary.time.started is not None
-    doubt = f" ({', '.join(doubts)})" if doubts and is_known else ""
-    click.echo(f"started {format_time(summary.time.started)}{doubt}")
+    click.echo(began_text(summary))
     pod = pod_text(summary)
     if pod is not None:
         click.echo(plain(pod))
@@ -364,12 +356,26 @@ def _sleeps(summary: RunSummary) -> TextTable:
     return make_table("Sleep mode", header, rows, right=(1, 2))
 
 
+_OF_BENCHMARKS = (
+    "completed", "failed", "request_throughput", "output_throughput", "mean_ttft_ms",
+    "p99_ttft_ms", "mean_tpot_ms",
+)  # fmt: skip
+"""Results before the settings that they were measured with."""
+
+
 def _benchmarks(summary: RunSummary) -> TextTable:
-    lines = [
-        ", ".join(f"{name} {value}" for name, value in list(result.items())[:6])
-        for result in summary.benchmarks[:6]
-    ]
+    lines = []
+    for result in summary.benchmarks[:6]:
+        known = [name for name in result if result[name] is not None]
+        names = [name for name in _OF_BENCHMARKS if name in known] or known[:6]
+        lines.append(
+            ", ".join(f"{name} {_plain_value(result[name])}" for name in names)
+        )
     return make_list(f"Benchmark results: {len(summary.benchmarks)}", lines)
+
+
+def _plain_value(value: Any) -> str:
+    return f"{value:.6g}" if isinstance(value, float) else str(value)
 
 
 def buckets_table(rows: Sequence[BucketRow]) -> TextTable:

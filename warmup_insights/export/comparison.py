@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import string
 from collections.abc import Iterator, Sequence
 
 from warmup_insights.analysis.compare import (
@@ -29,8 +28,6 @@ from warmup_insights.units import format_bytes, format_duration
 
 BEFORE_DIFFERENCE = 60
 """Characters of a long setting that are shown before the first that differs."""
-MAX_HEAD = 28
-"""Characters that fit above a column of figures."""
 MAX_BUCKETS = 6
 """Buckets that a cell names before it counts the rest."""
 
@@ -42,7 +39,7 @@ def comparison_tables(result: Comparison, *, full: bool = False) -> list[TextTab
 
     Without `full`, figures that are the same in every run are left out.
     """
-    heads = column_heads(result.runs)
+    heads = {run.run_id: run.head for run in result.runs}
     tables = [
         runs_table(result.runs),
         _settings(result.settings, heads),
@@ -92,24 +89,11 @@ def _change_text(change: Change, unit: Unit, step: float) -> str:
     return text + _VERDICTS.get(change.verdict, "")
 
 
-def column_heads(runs: Sequence[RunHead]) -> dict[str, str]:
-    """Run id to what heads its column: the title, or a letter where titles are long."""
-    titles = [run.title for run in runs]
-    if max(map(len, titles)) <= MAX_HEAD and len(set(titles)) == len(titles):
-        return {run.run_id: run.title for run in runs}
-    letters = string.ascii_uppercase
-    return {
-        run.run_id: letters[index] if index < len(letters) else f"#{index + 1}"
-        for index, run in enumerate(runs)
-    }
-
-
 def runs_table(runs: Sequence[RunHead]) -> TextTable:
     """What each run is, under what heads its column."""
-    heads = column_heads(runs)
     rows = [
         (
-            heads[run.run_id],
+            run.head,
             run.title,
             run.run_id,
             (run.status or "?")

@@ -256,8 +256,8 @@ def _finding(
     rest = f"; {format_bytes(graphs)} for all graphs that remain" if graphs else ""
     reserved = pair.reserve * pair.utilization * now.free
     check = (
-        f"then: warmup-insights check latest --min-kv-blocks {pair.lowest_kv_blocks} "
-        f"--max-graph-memory {reserved / MIB:.0f}MiB"
+        f"warmup-insights check latest --min-kv-blocks {pair.lowest_kv_blocks} "
+        f"--max-graph-memory {reserved / MIB:.0f}MiB  # after the next start"
     )
     return Finding(
         severity,
@@ -281,7 +281,7 @@ def _next_step(facts: RunFacts, now: _Division, pair: MemoryPair) -> Iterator[st
     further = _pair(facts, now, now.grown, HEADROOM, MAX_UTILIZATION)
     if further is not None and further.utilization > pair.utilization:
         yield (
-            f"when it passes and under load {format_bytes(now.margin)} stay free: further, "
+            f"# when it passes and under load {format_bytes(now.margin)} stay free: further, "
             f"by {MAX_STEP:g} at most a step, to {further.utilization:g} at the most"
         )
 
