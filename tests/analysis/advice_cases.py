@@ -241,13 +241,10 @@ TIME_CASES: dict[str, tuple[list[list[Event]], list[list[Event]]]] = {
          phased(("kernel_warmup", 80.0), ("load_model", 90.0))],
     ),
     "multimodal_warmup": (
-        [phased(("multimodal_warmup", 46.0), ("load_model", 100.0))],
-        [phased(("multimodal_warmup", 2.0), ("load_model", 100.0))],
-    ),
-    "multimodal_buckets": (
-        [phased(("multimodal_warmup", 28.0), ("load_model", 30.0), engine="vllm-gaudi",
+        [phased(("multimodal_warmup", 46.0), ("load_model", 100.0)),
+         phased(("multimodal_warmup", 28.0), ("load_model", 30.0), engine="vllm-gaudi",
                 device_kind="hpu")],
-        [phased(("multimodal_warmup", 28.0))],
+        [phased(("multimodal_warmup", 2.0), ("load_model", 100.0))],
     ),
     "profile_shape": (
         [profiled((1, 32768, 0)), profiled((1, 32768, 0), 32000), profiled(None)],

@@ -69,7 +69,7 @@ def _divisors(number: int, below: int) -> list[int]:
 
 def _fewer_ranks(match: re.Match[str]) -> Iterable[Way]:
     """The most ranks among which so many heads divide."""
-    heads, ranks = int(match[1]), int(match[2])
+    heads, ranks = (int(text) for text in match.groups() if text)
     fitting = _divisors(heads, ranks)
     if not fitting:
         return
@@ -497,16 +497,14 @@ ROWS: tuple[KnownError, ...] = (
         (r"Invalid bucketing strategy: (\S{0,40})",
          "This bucketing strategy does not exist",
          (Way("VLLM_BUCKETING_STRATEGY=exp, lin or pad", "none"),)),
-        (r"Invalid (?:count range .{1,40} in )?(VLLM_\w{1,80}) entry",
-         "A variable has a value that cannot be read",
-         (Way("{1} in the form that the message gives", "none"),)),
         (r"Sleep mode can only be used for one instance per process",
          "Two engines with sleep mode run in one process",
          (Way("a process for each engine, or no --enable-sleep-mode", "none"),)),
-        (r"(VLLM_\w{1,80}): failed to process environment variable",
+        (r"Invalid (?:count range .{1,40} in )?(VLLM_\w{1,80}) entry|"
+         r"(VLLM_\w{1,80}): failed to process environment variable",
          "A variable has a value that cannot be read",
-         (Way("{1} with a value of its kind (a whole number, true or false), or unset",
-              "none"),)),
+         (Way("{1}{2} in the form that the message gives, or of its kind where it gives none (a whole "
+              "number, true or false), or unset", "none"),)),
         (r"model type '?([\w.-]{1,60})'? does not support float16",
          "This model needs the range of bfloat16",
          (Way.that_sets("a device that has it (compute capability 8.0)", dtype="bfloat16"),
@@ -539,11 +537,9 @@ ROWS: tuple[KnownError, ...] = (
          "The chat template is not there",
          (Way("{1} mounted into the container, as an absolute path", "none"),)),
         (rf"(\d{{1,9}})\)? (?:must be|is not|to be) (?:evenly )?divisible by (?:the )?{_RANKS}"
-         r"\s{0,2}[=(:]?\s{0,2}(\d{1,6})",
-         "A size of the model does not divide among the ranks",
-         _fewer_ranks),
-        (rf"divisible by (?:the )?{_RANKS}[.:,]? (?:[Gg]ot )?[\w.]{{1,60}}=(\d{{1,9}})(?: and|,) "
-         rf"{_RANKS}=(\d{{1,6}})",
+         r"\s{0,2}[=(:]?\s{0,2}(\d{1,6})|"
+         rf"divisible by (?:the )?{_RANKS}[.:,]? (?:[Gg]ot )?[\w.]{{1,60}}=(\d{{1,9}})(?: and|,) "
+         rf"{_RANKS}=(\d{{1,6}})|^AssertionError: (\d{{1,9}}) is not divisible by (\d{{1,6}})",
          "A size of the model does not divide among the ranks",
          _fewer_ranks),
         (r"greater than the derived max_model_len \(\w{1,60}=([\d.]{1,16})",
@@ -572,9 +568,6 @@ ROWS: tuple[KnownError, ...] = (
          (Way("{3} with a value that divides {2}, or a multiple of {3} as {1}; ep_size and "
               "tp_size follow from the parallel sizes (--tensor-parallel-size, "
               "--data-parallel-size)", "none"),)),
-        (r"AssertionError: (\d{1,9}) is not divisible by (\d{1,6})",
-         "A size of the model does not divide among the ranks",
-         _fewer_ranks),
         (r"error: the following arguments are required: (.{1,100})",
          "The command lacks an argument",
          (Way("{1} on the command line; the model of `vllm serve` is its first word: "
