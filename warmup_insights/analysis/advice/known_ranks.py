@@ -109,6 +109,12 @@ ROWS: tuple[KnownError, ...] = (
               "such a UCX, unless LD_LIBRARY_PATH names another one first", "another environment"),
           Way("UCX_TLS unset, or with cuda_ipc and cuda_copy in it; UCX_LOG_LEVEL=info for more",
               "none"))),
+        (r"(?:custom_all_reduce\.cuh|cudaIpcGetMemHandle).{0,80}invalid argument",
+         "The memory of this engine is mapped in a way that ranks cannot share",
+         (Way.that_sets("slower small all-reduces", disable_custom_all_reduce=True),
+          Way("PYTORCH_CUDA_ALLOC_CONF (or PYTORCH_ALLOC_CONF) without expandable_segments:True, and "
+              "no --enable-sleep-mode: what they map cannot be passed on (cudaIpcGetMemHandle)",
+              "more fragments; the engine cannot sleep"))),
         (r"peer access|cudaIpc|custom_all_reduce",
          "The devices cannot read one another's memory",
          (Way.that_sets("slower small all-reduces", disable_custom_all_reduce=True),
