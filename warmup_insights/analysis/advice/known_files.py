@@ -151,7 +151,9 @@ ROWS: tuple[KnownError, ...] = (
         (r"finished its bootstrapping phase",
          "A program starts the engine outside of its main part",
          (Way("`if __name__ == \"__main__\":` around the code that makes the engine",
-              "a change of the program"),)),
+              "a change of the program"),
+          Way("another release of the plugin or of vLLM: no program of your own starts it",
+              "another image", where={"model_tag": True}))),
     ),
     *rows(
         "model_access",
