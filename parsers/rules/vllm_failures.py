@@ -107,6 +107,11 @@ def _repr(match: re.Match[str]) -> list[Made]:
     return [FailureLine(message, "error", is_detail=True)]
 
 
+def _before_main(match: re.Match[str]) -> Made:
+    text = f"{match[0].strip()} current process has finished its bootstrapping phase"
+    return FailureLine(f"RuntimeError: {text}", is_bare=True)
+
+
 def _failure_at_work(match: re.Match[str]) -> list[Made]:
     return [FrameSeen(AT_WORK), FailureLine(match[0].strip())]
 
@@ -276,6 +281,24 @@ FAILURE_RULES: tuple[LineRule, ...] = (
                 },
             ),
         ),
+    ),
+    LineRule(
+        "failure_before_main",
+        "An attempt has been made to start a new process before",
+        # multiprocessing raises a text that begins on the line below its kind
+        # (CPython `multiprocessing/spawn.py _check_not_importing_main`).
+        r"\s{0,20}An attempt has been made to start a new process before the\s*$",
+        build=_before_main,
+        samples=(
+            Sample(
+                "        An attempt has been made to start a new process before the",
+                {
+                    "message": "RuntimeError: An attempt has been made to start a new process "
+                    "before the current process has finished its bootstrapping phase"
+                },
+            ),
+        ),
+        startup_only=True,
     ),
     LineRule(
         "failure_raised_bare",

@@ -18,7 +18,6 @@ from warmup_insights.model.events import (
     Note,
     PhaseMarked,
     ServerReady,
-    SleepModeChanged,
     WarmupFinished,
 )
 from warmup_insights.units import GIB
@@ -102,17 +101,6 @@ def captured(
         )
     head = phased(("configure", 20.0), extra=extra)[:-1]
     return [*head, bar, done, ServerReady(time=T0 + 20 + seconds)]
-
-
-def slept(wake_s: float | None) -> list[Event]:
-    """A start of 71 s, and an engine that slept and woke up while it served."""
-    return [
-        *phased(("load_model", 71.0)),
-        SleepModeChanged(
-            action="sleep", freed_bytes=50 * GIB, host_bytes=15 * GIB, time=T0 + 100
-        ),
-        SleepModeChanged(action="wake_up", duration_s=wake_s, time=T0 + 200),
-    ]  # fmt: skip
 
 
 SIZES = [1, 2, 4, *range(8, 513, 8)]
@@ -253,13 +241,10 @@ TIME_CASES: dict[str, tuple[list[list[Event]], list[list[Event]]]] = {
          phased(("kernel_warmup", 80.0), ("load_model", 90.0))],
     ),
     "multimodal_warmup": (
-        [phased(("multimodal_warmup", 46.0), ("load_model", 100.0))],
-        [phased(("multimodal_warmup", 2.0), ("load_model", 100.0))],
-    ),
-    "multimodal_buckets": (
-        [phased(("multimodal_warmup", 28.0), ("load_model", 30.0), engine="vllm-gaudi",
+        [phased(("multimodal_warmup", 46.0), ("load_model", 100.0)),
+         phased(("multimodal_warmup", 28.0), ("load_model", 30.0), engine="vllm-gaudi",
                 device_kind="hpu")],
-        [phased(("multimodal_warmup", 28.0))],
+        [phased(("multimodal_warmup", 2.0), ("load_model", 100.0))],
     ),
     "profile_shape": (
         [profiled((1, 32768, 0)), profiled((1, 32768, 0), 32000), profiled(None)],
@@ -282,20 +267,6 @@ TIME_CASES: dict[str, tuple[list[list[Event]], list[list[Event]]]] = {
         [compiled(30.0, NOT_LOADED)],
         [compiled(30.0), compiled(30.0, CompileFinished(what="aot", from_cache=True))],
     ),
-    "compile_sizes": (
-        [compiled(60.0,
-                  CompileFinished(what="graph", duration_s=20.0,
-                                  detail="compile range (8, 8)"),
-                  CompileFinished(what="graph", duration_s=10.0,
-                                  detail="compile range (1, 8192)"))],
-        [compiled(60.0),
-         # Side by side with the range: nothing is saved.
-         compiled(60.0,
-                  CompileFinished(what="graph", duration_s=18.0,
-                                  detail="compile range (8, 8)"),
-                  CompileFinished(what="graph", duration_s=18.5,
-                                  detail="compile range (1, 8192)"))],
-    ),
     "xla_cache": (
         [compiled(400.0, engine="tpu-inference")],
         [compiled(3.0, engine="tpu-inference", rest=90.0), compiled(400.0)],
@@ -315,10 +286,6 @@ TIME_CASES: dict[str, tuple[list[list[Event]], list[list[Event]]]] = {
         [phased(("sampler_warmup", 3.0), ("load_model", 70.0), engine="vllm-gaudi",
                 device_kind="hpu"),
          phased(("sampler_warmup", 30.0), ("load_model", 70.0))],
-    ),
-    "sleep_mode": (
-        [slept(0.4)],
-        [slept(None), slept(100.0), slept(0.4)[:-3]],
     ),
     "prompt_buckets": (
         [gaudi_steps(DECODE_STEPS, PROMPT_STEPS, **NO_PREFIXES), PLAIN],

@@ -64,9 +64,7 @@ from warmup_insights.model.events import (
 )
 from warmup_insights.rules.setting_lives import LIVES, has_setting
 
-OWN = {rule.name for rule in TUNING_RULES} - {
-    "memory_plan", "saved_not_loaded", "sleep_mode",
-}  # fmt: skip
+OWN = {rule.name for rule in TUNING_RULES} - {"memory_plan", "saved_not_loaded"}
 FAILURES = {rule.name for rule in FAILURE_RULES}
 TABLE = Path(__file__).parent / "advice_times.json"
 EXPECTED: dict[str, list[dict[str, Any]]] = json.loads(

@@ -664,6 +664,8 @@ TEXTS = [
      {"quantization": "bitsandbytes", "load_format": "bitsandbytes"}),
     ('AssertionError: assert "factor" in rope_scaling', "packages_mismatch",
      "version of transformers", {}),
+    ("RuntimeError: Failed: Cuda error /w/csrc/custom_all_reduce.cuh:401 'invalid argument'",
+     "ranks_not_connected", "--disable-custom-all-reduce", {"disable_custom_all_reduce": True}),
     ("RuntimeError: Version mismatch: The cluster was started with:", "ranks_not_connected",
      "same Ray and Python", {}),
     ("RuntimeError: Failed: Assertion error /w/DeepEP/csrc/deep_ep.cpp:99 'nvshmem_rank == "

@@ -14,7 +14,7 @@ class Way:
 
     suggestion: str
     """The change in words."""
-    price: str
+    price: str = "none"
     """What it costs, or why it does not help."""
     changes: Mapping[str, Value] = field(default_factory=dict)
     """Setting to value, by the engine's own name; empty when the way does not help."""

@@ -41,8 +41,7 @@ _DEEP_GEMM = (
 """How DeepGEMM states an error (`csrc/utils/exception.hpp`), and the paths of its code."""
 _DRIVER_LIBRARIES = Way(
     "LD_LIBRARY_PATH=/usr/local/nvidia/lib64 in Kubernetes, where the node puts the libraries of "
-    "its driver there (GKE) and the image names other directories",
-    "none",
+    "its driver there (GKE) and the image names other directories"
 )
 _ON_CHIP = Way(
     "--gpu-memory-utilization, higher or lower", "does not help: it is on-chip memory"
@@ -54,8 +53,7 @@ _GAUDI_RELEASE = Way(
 _GIVE_DEVICES = Way(
     "give the container the devices: --gpus all or --runtime nvidia (Gaudi: --runtime habana "
     "and HABANA_VISIBLE_DEVICES), in Kubernetes a resource limit, and runtimeClassName where "
-    "that runtime is not the default; check CUDA_VISIBLE_DEVICES",
-    "none",
+    "that runtime is not the default; check CUDA_VISIBLE_DEVICES"
 )
 
 
@@ -236,7 +234,7 @@ ROWS: tuple[KnownError, ...] = (
         (r"Error in memory profiling",
          "Other programs gave memory of the device back while the engine measured it",
          (Way("the same start again once they have ended (the monitor of the device shows who "
-              "holds memory); engines of one device one after another", "none"),)),
+              "holds memory); engines of one device one after another"),)),
     ),
     *rows(
         "driver_mismatch",
@@ -246,7 +244,7 @@ ROWS: tuple[KnownError, ...] = (
          "the host",
          (Way("the host's library first: LD_LIBRARY_PATH=/usr/local/nvidia/lib64:"
               "/usr/local/nvidia/lib:/usr/lib/x86_64-linux-gnu, or --gpus all; an image brings "
-              "another one in /usr/local/cuda/compat (`ldconfig -p | grep libcuda`)", "none"),
+              "another one in /usr/local/cuda/compat (`ldconfig -p | grep libcuda`)"),
           Way("a newer driver, where the host's (`nvidia-smi`) is older than the CUDA of the "
               "image; a restart, where it was replaced since the last one",
               "a restart of the host, or of what uses its devices"),
@@ -280,8 +278,7 @@ ROWS: tuple[KnownError, ...] = (
          "Memory ran out, and the driver did not answer while this was reported",
          (Way("a lower --gpu-memory-utilization, or a smaller --max-num-batched-tokens",
               "KV cache, or prompts in more pieces; the log does not hold how much is missing"),
-          Way("`nvidia-smi`: other processes on the device, a driver that was replaced",
-              "none"))),
+          Way("`nvidia-smi`: other processes on the device, a driver that was replaced"))),
         (r"CU(?:BLAS|DNN)_STATUS_NOT_INITIALIZED",
          "A library of the device did not start: mostly no memory is left for it, or the "
          "driver does not fit",
@@ -291,7 +288,7 @@ ROWS: tuple[KnownError, ...] = (
         (r"invalid literal for int\(\) with base 10: '(?:GPU|MIG)-",
          "This version reads devices by number only",
          (Way("CUDA_VISIBLE_DEVICES with numbers (`nvidia-smi -L` lists them in order), or a "
-              "newer vLLM", "none"),)),
+              "newer vLLM"),)),
         (r"Failed to infer device type",
          "vLLM found no device that it was built for",
          (_GIVE_DEVICES,
@@ -311,7 +308,7 @@ ROWS: tuple[KnownError, ...] = (
         (r"NVMLError_NotFound",
          "The driver has no device of the name that the process was given",
          (Way("CUDA_VISIBLE_DEVICES with whole UUIDs, as `nvidia-smi -L` prints them, or with "
-              "numbers: the beginning of one is not enough", "none"),)),
+              "numbers: the beginning of one is not enough"),)),
         (r"CUDA_VISIBLE_DEVICES is set to empty|No HPU devices? (?:found|available)|"
          r"No CUDA GPUs are available|Found no NVIDIA driver|"
          r"no CUDA-capable device|NVMLError|Failed to initialize NVML|"
@@ -326,47 +323,45 @@ ROWS: tuple[KnownError, ...] = (
          r"Permission denied.{0,20}/dev/(?:kfd|dri|accel|nvidia|vfio)|Unable to open /dev/kfd",
          "The process may not open the device",
          (Way("the device files in the container (--device /dev/kfd --device /dev/dri) and the "
-              "groups that own them (--group-add video, render)", "none"),)),
+              "groups that own them (--group-add video, render)"),)),
         (r"AmdSmi\w{0,20}Exception|AMDSMI_STATUS",
          "The monitoring library of AMD's driver (amdsmi) does not answer",
          (Way("/dev/kfd and every /dev/dri/renderD* for the process that starts the engine: --device of "
-              "both, and the groups that own them (video, render); `amd-smi static` as that user",
-              "none"),
+              "both, and the groups that own them (video, render); `amd-smi static` as that user"),
           Way("an image with the ROCm that the driver and the device need", "another image"))),
         (r"invalid device ordinal",
          "A rank requested a device that is not there",
          (Way("on AMD RAY_EXPERIMENTAL_NOSET_HIP_VISIBLE_DEVICES=1 for `ray start` and the engine: "
               "otherwise Ray shows each worker one device, which the engine counts from 0 anew",
-              "none", where={"distributed_executor_backend": "ray"}),
+              where={"distributed_executor_backend": "ray"}),
           Way("--tensor-parallel-size of at most the devices that are visible "
               "(`nvidia-smi -L`, CUDA_VISIBLE_DEVICES)", "more of the weights on each"),)),
         (r"libtpu.{0,20}lockfile",
          "The lock of the TPU belongs to another process, or to one that ended",
          (Way("end the process that holds the TPU (`fuser -v /dev/vfio/* /dev/accel*`); with "
-              "none left, remove /tmp/libtpu_lockfile", "none"),)),
+              "none left, remove /tmp/libtpu_lockfile"),)),
         (r"No TPU devices found|TPU initialization failed: (?!open)",
          "The process has no TPU",
          (Way("TPU_VISIBLE_CHIPS of chips that the host has (`ls /dev/vfio /dev/accel*`), and "
-              "JAX_PLATFORMS unset; one engine for each group of chips", "none"),
-          Way("the device files in the container (--privileged, or --device of each)",
-              "none"))),
+              "JAX_PLATFORMS unset; one engine for each group of chips"),
+          Way("the device files in the container (--privileged, or --device of each)"))),
         (r"NoSuchDevice|aclrtSetDevice|rtSetDevice|npu_?[Gg]et_?[Ss]oc|get_soc_version",
          "The process does not reach the Ascend device",
          (Way("`npu-smi info` in the container: --device /dev/davinciN, /dev/davinci_manager, "
               "/dev/devmm_svm and /dev/hisi_hdc, the driver of the host mounted, "
-              "ASCEND_RT_VISIBLE_DEVICES of devices that are there", "none"),
+              "ASCEND_RT_VISIBLE_DEVICES of devices that are there"),
           Way("torch_npu and the Ascend toolkit of the driver's release", "another image"))),
         (r"\[Device not found\]|No devices found",
          "The process found no free device",
          (_GIVE_DEVICES,
-          Way("end what holds the devices (hl-smi): each belongs to one process", "none"),
+          Way("end what holds the devices (hl-smi): each belongs to one process"),
           _GAUDI_RELEASE)),
         (r"Device acquire failed|synDeviceAcquire|[Dd]evice\(s\) is/are busy or unavailable|"
          r"TPU is already in use|open\(/dev/vfio\S{0,20}\): (?:16|Device or resource busy)|"
          r"iommu group",
          "Another process holds the device, or it is in a bad state",
          (Way("end the process that holds it (hl-smi, nvidia-smi, npu-smi, `fuser -v` of the "
-              "device files), then start again", "none"),
+              "device files), then start again"),
           Way("a reset of the device by its tool, when no process is left", "everything on it "
               "ends"), _GAUDI_RELEASE)),
         (r"device-side assert|CUDA_KERNEL_ASSERT|Assertion `.{1,200}` failed",
@@ -386,12 +381,12 @@ ROWS: tuple[KnownError, ...] = (
           Way("ASCEND_LAUNCH_BLOCKING=1: the traceback is that of the call then", "slower; the "
               "line of the error is not the call's without it"),
           Way("the lines below the error (EZ9999, errorStr) and ~/ascend/log/debug/plog: what the "
-              "device reports of its kernel", "none"),
+              "device reports of its kernel"),
           EAGER)),
         (r"UR_RESULT_ERROR_(?:DEVICE_LOST|OUT_OF_RESOURCES)",
          "The Intel device was lost, or its driver has no resources left",
          (_INTEL_DRIVER,
-          Way("end the process that holds the device (xpu-smi ps), then start again", "none"),
+          Way("end the process that holds the device (xpu-smi ps), then start again"),
           Way("torch, oneCCL and the driver as the release of vLLM names them, where the device "
               "is lost when several of them exchange data first", "another image"))),
         (r"uncorrectable ECC|unspecified launch failure|illegal (?:memory access|instruction)|CUBLAS_STATUS_(?:EXECUTION_FAILED|INTERNAL_ERROR)|"

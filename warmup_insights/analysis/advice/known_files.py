@@ -35,13 +35,11 @@ _COMPLETE = Way(
 _ONE_DRAFT = Way(
     "the method (eagle, eagle3, mtp) and the draft model in --speculative-config that belong "
     "together, with a draft in the form that vLLM reads, where its weights are the ones",
-    "none",
     where={"speculative_config": True},
 )
 _MODEL_CODE = Way(
     "HF_MODULES_CACHE on a volume that the processes of all nodes may read, and the files of "
-    "the code in the folder of the model",
-    "none",
+    "the code in the folder of the model"
 )
 _COMPILER = Way(
     "a compiler and the headers of Python in the image (gcc, python3-dev), with CC set",
@@ -57,8 +55,7 @@ _BUILT = Way(
 )
 _WRITABLE = Way(
     "HOME, HF_HOME, VLLM_CACHE_ROOT, TRITON_CACHE_DIR and TORCHINDUCTOR_CACHE_DIR on a volume "
-    "that this user may write",
-    "none",
+    "that this user may write"
 )
 _MORE_DISK = Way(
     "room on the file system that is full (`df -h` and `df -i`), or HF_HOME, VLLM_CACHE_ROOT "
@@ -93,7 +90,7 @@ ROWS: tuple[KnownError, ...] = (
         (r"[Uu]nable to pin host memory|\bmlock\b.{0,80}(?:failed|Cannot)|memlock",
          "The process may not lock memory of the host",
          (Way("no limit for locked memory: --ulimit memlock=-1 in Docker, LimitMEMLOCK=infinity "
-              "for the container runtime of a Kubernetes node (`ulimit -l` shows it)", "none"),
+              "for the container runtime of a Kubernetes node (`ulimit -l` shows it)"),
           Way("a smaller buffer on the host (of the KV connector or --cpu-offload-gb)",
               "less that is kept there"))),
     ),
@@ -101,8 +98,7 @@ ROWS: tuple[KnownError, ...] = (
         "port_in_use",
         (r"(?:Address|address) already in use|EADDRINUSE|error while attempting to bind",
          "A port is taken",
-         (Way("end the process that has it (`ss -ltnp`): often an engine that still runs",
-              "none"),
+         (Way("end the process that has it (`ss -ltnp`): often an engine that still runs"),
           Way("--port with another one (--master-port or VLLM_PORT, where ranks connect)",
               "clients and probes must use it"))),
     ),
@@ -124,7 +120,7 @@ ROWS: tuple[KnownError, ...] = (
          (_WRITABLE,)),
         (r"Too many open files|Errno 24\b",
          "The process has too many files open",
-         (Way("ulimit -n 65536, or the nofile limit of the container", "none"),)),
+         (Way("ulimit -n 65536, or the nofile limit of the container"),)),
     ),
     *rows(
         "host_limit",
@@ -135,12 +131,11 @@ ROWS: tuple[KnownError, ...] = (
          (_MORE_HOST,)),
         (r"can't start new thread|pthread_create failed|Errno 11\b",
          "The process may start no more threads",
-         (Way("a higher limit of processes (--pids-limit, ulimit -u), OMP_NUM_THREADS=1",
-              "none"),)),
+         (Way("a higher limit of processes (--pids-limit, ulimit -u), OMP_NUM_THREADS=1"),)),
         (r"getpwuid\(\): uid not found",
          "The user of the process has no name in the image (/etc/passwd), which torch looks up",
          (Way("USER with any name, and HOME on a volume that this user may write; "
-              "TORCHINDUCTOR_CACHE_DIR alone does not do in every version", "none"),
+              "TORCHINDUCTOR_CACHE_DIR alone does not do in every version"),
           Way("a user that the image has (2000 in newer images of vLLM)", "another owner of files"))),
         (r"numa_migrate_pages failed|[gs]et_mempolicy: Operation not permitted",
          "The process may not choose the node of its memory",
@@ -148,7 +143,7 @@ ROWS: tuple[KnownError, ...] = (
               "securityContext.capabilities.add: [SYS_NICE]", "a right of the container"),)),
         (r"AF_UNIX path too long|ipc path .{0,400} is longer than",
          "The path of a socket between processes is too long",
-         (Way("VLLM_RPC_BASE_PATH or TMPDIR with a short path, such as /tmp", "none"),)),
+         (Way("VLLM_RPC_BASE_PATH or TMPDIR with a short path, such as /tmp"),)),
         (r"Cannot re-initialize CUDA in forked",
          "The device was used before the engine started its processes",
          (Way.that_sets("each process imports anew", VLLM_WORKER_MULTIPROC_METHOD="spawn"),
@@ -156,25 +151,27 @@ ROWS: tuple[KnownError, ...] = (
         (r"finished its bootstrapping phase",
          "A program starts the engine outside of its main part",
          (Way("`if __name__ == \"__main__\":` around the code that makes the engine",
-              "a change of the program"),)),
+              "a change of the program"),
+          Way("another release of the plugin or of vLLM: no program of your own starts it",
+              "another image", where={"model_tag": True}))),
     ),
     *rows(
         "model_access",
         (r"No adapter found for ([^\s\"'\]]{1,200})|'(\S{1,200})/adapter_config\.json'",
          "The LoRA adapter is not there",
          (Way("{1}{2} as the hub has it, or mounted into the container: the folder holds "
-              "adapter_config.json", "none"),)),
+              "adapter_config.json"),)),
         (r"No module named '?transformers_modules\.",
          "The code that the model brings cannot be imported",
          (Way("a folder of the model without dots in its name, where it has some: for Python a "
-              "dot ends the name of a module", "none"), _MODEL_CODE)),
+              "dot ends the name of a module"), _MODEL_CODE)),
         (r"No module named '?transformers_modules",
          "The code that the model brings cannot be imported", (_MODEL_CODE,)),
         (r"No such file or directory: '\S{0,200}?(?:maxabs_(?:quant|measure)|measure_hooks|"
          r"hooks_maxabs|/inc_output/)",
          "The measurements for FP8, or their configuration, are not there",
          (Way("QUANT_CONFIG with the path of a file that is in the container, and in that file "
-              "`dump_stats_path` with the place of the measurements", "none"),
+              "`dump_stats_path` with the place of the measurements"),
           Way("measurements of this model on this generation of Gaudi (`calibrate_model.sh` of "
               "vllm-gaudi)", "the time of a calibration"))),
         (r"No such file or directory: '\S{0,200}(?:\.json|\.safetensors|\.model|\.gguf)'",
@@ -185,7 +182,7 @@ ROWS: tuple[KnownError, ...] = (
         (r"cannot find -l(\w{1,40})",
          "The linker does not find a library that kernels are built with",
          (Way("lib{1}.so in a directory of LIBRARY_PATH; libcuda.so comes with the driver as "
-              "libcuda.so.1: a link beside it, or the stubs of the CUDA toolkit", "none"),
+              "libcuda.so.1: a link beside it, or the stubs of the CUDA toolkit"),
           _BUILT)),
         (r"fatal error: (\S{1,100}): No such file",
          "A header that kernels are compiled with is missing",
@@ -246,12 +243,11 @@ ROWS: tuple[KnownError, ...] = (
           _SAME_RELEASE)),
         (r"(?:No such file or directory|Errno 2\b)[^']{0,60}'([^']{1,200}/aiter/jit/build)\b",
          "AITER compiles its kernels in a folder that is not there",
-         (Way("`mkdir -p {1}`, writable for the user, or AITER_JIT_DIR with a folder that is", "none"),
+         (Way("`mkdir -p {1}`, writable for the user, or AITER_JIT_DIR with a folder that is"),
           Way.that_sets("slower kernels", VLLM_ROCM_USE_AITER="0"))),
         (r"(?:No such file or directory|Errno 2\b)[^']{0,60}'([^']{1,200})'",
          "A file or program is not there",
-         (Way("{1} in the image, or mounted there: a path is one inside the container",
-              "none"),)),
+         (Way("{1} in the image, or mounted there: a path is one inside the container"),)),
         (r"(\S{1,80}): (?:command )?not found|is not installed|ROCM_HOME",
          "Something that the engine needs is missing",
          (Way("install what the message names, in the image or environment of the engine",
@@ -262,9 +258,8 @@ ROWS: tuple[KnownError, ...] = (
         (r"HarmonyError: error downloading or loading vocab",
          "The vocabulary of gpt-oss (Harmony), which is no file of the model, cannot be had",
          (Way("TIKTOKEN_ENCODINGS_BASE with a folder that holds o200k_base.tiktoken and "
-              "cl100k_base.tiktoken (https://openaipublic.blob.core.windows.net/encodings/)",
-              "none"),
-          Way("the network of the container: a proxy or its certificates", "none"))),
+              "cl100k_base.tiktoken (https://openaipublic.blob.core.windows.net/encodings/)"),
+          Way("the network of the container: a proxy or its certificates"))),
         (r"[Gg]ated ?[Rr]epo|gated repo|403 Client Error|Access to model .{1,160} "
          r"is restricted|awaiting a review",
          "The model is behind a licence or a login",
@@ -274,7 +269,7 @@ ROWS: tuple[KnownError, ...] = (
          r"'(\.{0,2}/[^']{1,300})'",
          "The folder of the model is not there, or has no configuration",
          (Way("config.json (params.json of a Mistral model) and the weights in {1}, as the "
-              "process sees it: check the path and the mount", "none"),)),
+              "process sees it: check the path and the mount"),)),
         (r"(?:Repo id must|HFValidation).{0,300}'([\w./-]{1,150}):((?:I?Q\d|BF16|F16|F32)\w{0,20})'",
          "This version does not read the name of a GGUF file behind a colon",
          (Way("a newer vLLM, which takes {1}:{2}", "another image"),
@@ -285,7 +280,7 @@ ROWS: tuple[KnownError, ...] = (
          r"is not a local folder|Can't load the (?:configuration|model|config)\b",
          "There is no such model or folder",
          (Way("the name as the hub has it (owner/name), or a path that exists inside the "
-              "container: check the mount", "none"),
+              "container: check the mount"),
           Way("HF_TOKEN, where the model is private", "a secret for the container"))),
         (r"401 Client Error",
          "The hub wants a login",
@@ -304,13 +299,11 @@ ROWS: tuple[KnownError, ...] = (
         (r"CERTIFICATE_VERIFY_FAILED|SSLCertVerificationError",
          "The certificate of the hub, or of a proxy before it, is not trusted",
          (Way("REQUESTS_CA_BUNDLE and SSL_CERT_FILE with a file of certificates that holds the one "
-              "of the proxy (huggingface_hub before 1.0 reads the first, later the second)",
-              "none"), _LOCAL_COPY)),
+              "of the proxy (huggingface_hub before 1.0 reads the first, later the second)"), _LOCAL_COPY)),
         (r"OfflineModeIsEnabled|Cannot reach \S{1,200} offline mode is enabled",
          "The hub may not be used (HF_HUB_OFFLINE), and not every file of the model is here",
          (Way("the folder that holds the files as --model (in HF_HOME it is hub/models--OWNER--NAME/"
-              "snapshots/...), and as --tokenizer and in --speculative-config where those name others",
-              "none"),
+              "snapshots/...), and as --tokenizer and in --speculative-config where those name others"),
           Way("HF_HUB_OFFLINE unset for one start, with HF_HOME on a volume: the files stay there",
               "a download"))),
         (r"LocalEntryNotFound|outgoing traffic has been disabled|"
@@ -319,7 +312,7 @@ ROWS: tuple[KnownError, ...] = (
          r"Failed to establish a new connection",
          "The hub cannot be reached, and the files are not here",
          (Way("the network of the container (DNS, proxy: HTTPS_PROXY, HF_ENDPOINT of a "
-              "mirror), or HF_HUB_OFFLINE unset", "none"), _LOCAL_COPY)),
+              "mirror), or HF_HUB_OFFLINE unset"), _LOCAL_COPY)),
         (r"No tokenizer file found in directory",
          "The folder was taken for one of Mistral's form, and has no tokenizer of that",
          (Way.that_sets("none", tokenizer_mode="hf"),
@@ -336,11 +329,11 @@ ROWS: tuple[KnownError, ...] = (
         (r"start \(\d{1,12}\) \+ length \(\d{1,12}\) exceeds dimension size \(\d{1,12}\)",
          "A tensor is smaller than the part of it that is read",
          (Way("config.json and weights of one checkpoint, where it failed while weights were "
-              "loaded: config.json states a larger size than they have", "none"),)),
+              "loaded: config.json states a larger size than they have"),)),
         (r"JSONDecodeError|is not a valid JSON file",
          "A JSON text cannot be read",
          (Way("`python -m json.tool` with config.json and the other JSON files of the model; "
-              "quotes around the JSON value of an option", "none"),)),
+              "quotes around the JSON value of an option"),)),
     ),
     *rows(
         "model_unsupported",
@@ -380,7 +373,7 @@ ROWS: tuple[KnownError, ...] = (
          r"attribute",
          "The tokenizer of Mistral's form does not fit the files of the model or the code",
          (Way("--tokenizer-mode hf, and no --config-format and --load-format of mistral, where "
-              "the folder has files of Hugging Face's form", "none"),
+              "the folder has files of Hugging Face's form"),
           Way("the files of Mistral's form (tekken.json, params.json), or mistral-common and "
               "transformers as the release of vLLM names them", "another download or image"))),
         (r"is unsupported LoRA weight",
@@ -413,15 +406,14 @@ ROWS: tuple[KnownError, ...] = (
               {"trust_remote_code": True}))),
         (r"(?:sure you have|need to have) (sentencepiece|tiktoken)(?: or \w{1,20})? installed",
          "The tokenizer of the model is read by a package that is missing",
-         (Way("`pip install {1}` in the environment of the engine", "none"),
-          Way("tokenizer.json in the folder of the model, which is read without it", "none"))),
+         (Way("`pip install {1}` in the environment of the engine"),
+          Way("tokenizer.json in the folder of the model, which is read without it"))),
         (r"instantiate the backend tokenizer|"
          r"Can't load tokenizer|load vocabulary|[Ss]entence[Pp]iece|[Tt]iktoken|"
          r"model_file or model_proto must be",
          "The tokenizer of the model cannot be loaded",
          (Way("the files of the tokenizer (tokenizer.json or tokenizer.model, "
-              "tokenizer_config.json) in the folder of the model, where they are missing",
-              "none"),
+              "tokenizer_config.json) in the folder of the model, where they are missing"),
           Way("transformers and tokenizers as new as the model, with sentencepiece or tiktoken "
               "installed; --tokenizer for another folder, --tokenizer-mode mistral for "
               "Mistral files", "another image"),)),
@@ -437,17 +429,16 @@ ROWS: tuple[KnownError, ...] = (
         (r"Unknown quantization method: (\w{1,40})",
          "This version does not know the quantisation",
          (Way("a newer vLLM, whose list has {1}, where the checkpoint states it", "another image"),
-          Way("no --quantization, where it is set: the engine reads it from the checkpoint",
-              "none"))),
+          Way("no --quantization, where it is set: the engine reads it from the checkpoint"))),
         (r"Unsupported quantization method|Cannot find any of .{1,80} quantization config|"
          r"Quantization method specified in the model config|Unknown quantization|"
          r"Cannot find the config file for \w{1,40}",
          "The quantisation requested is not that of the checkpoint",
-         (Way("no --quantization: the engine reads it from the checkpoint", "none"),)),
+         (Way("no --quantization: the engine reads it from the checkpoint"),)),
         (r"Found unknown quantization=",
          "The reader of Mistral's form does not know how the checkpoint is quantised",
          (Way("no --config-format mistral and no --load-format mistral, where the folder has "
-              "files of Hugging Face's form, which state it as well", "none"),
+              "files of Hugging Face's form, which state it as well"),
           Way("a newer vLLM, whose reader knows it", "another image"))),
         (r"No (?:compressed-tensors|quark) compatible scheme|Unsupported (?:FusedMoe scheme|"
          r"quantization (?:scheme|config)|GGUF quantization|ModelOpt|weight_bits|num_bits|"
@@ -474,7 +465,7 @@ ROWS: tuple[KnownError, ...] = (
               "params.json and tekken.json have to be there", {"config_format": "mistral",
               "load_format": "mistral", "tokenizer_mode": "mistral"}),
           Way("consolidated*.safetensors out of the folder, where the files of Hugging Face's form "
-              "are there as well", "none"))),
+              "are there as well"))),
         (r"\.(?:absmax|nested_absmax|quant_map|quant_state\.bitsandbytes\w{0,20})'",
          "The checkpoint is one of bitsandbytes, and was read as another",
          (Way("--quantization bitsandbytes --load-format bitsandbytes", "none",
@@ -488,7 +479,7 @@ ROWS: tuple[KnownError, ...] = (
               "checkpoint was made for", "another image"),
           Way("a build of the model in which {1} is not quantised (the list `ignore` of "
               "llm-compressor, `modules_to_not_convert` of others)", "another checkpoint"),
-          Way("--quantization, where config.json lacks its quantization_config", "none"),
+          Way("--quantization, where config.json lacks its quantization_config"),
           _ONE_DRAFT)),
         (r"KeyError: '(?:[\w.]{1,80}\.)?layers\.\d|no module or parameter named|not initialized from checkpoint|size mismatch for|"
          r"Attempted to load weight|Tried to load weights of size|: assert .{0,100}loaded_weight\.(?:shape|size|numel)",
@@ -497,7 +488,7 @@ ROWS: tuple[KnownError, ...] = (
               "version was tested with", "another image or checkpoint"),
           Way("the architecture and the form of the files as the model card gives them: "
               "--hf-overrides, --runner and --convert, or --config-format, --load-format and "
-              "--tokenizer-mode (mistral), where the engine took another one", "none"),
+              "--tokenizer-mode (mistral), where the engine took another one"),
           _ONE_DRAFT)),
     ),
     *rows(
@@ -522,7 +513,7 @@ ROWS: tuple[KnownError, ...] = (
          (Way("an empty compile cache: remove ~/.cache/vllm/torch_compile_cache (under "
               "VLLM_CACHE_ROOT where that is set); an error of the compiler itself shows then",
               "one cold start"),
-          Way("TORCHINDUCTOR_FORCE_DISABLE_CACHES unset, with torch before 2.8", "none"),
+          Way("TORCHINDUCTOR_FORCE_DISABLE_CACHES unset, with torch before 2.8"),
           EAGER)),
         (r"nvcc fatal\s{0,4}: (?:Unknown option|Unsupported gpu architecture|Value '.{1,40}' is not|"
          r"A single input file is required)|CUDA compiler and CUDA toolkit headers are incompatible|"
@@ -642,7 +633,7 @@ ROWS: tuple[KnownError, ...] = (
               "for the vLLM installed, or the vLLM that it names", "another environment"),
           Way("a start outside of vLLM's source folder, where vLLM itself imports {1}{2}: a folder "
               "`vllm` in the current one hides the package (`python -c 'import vllm; "
-              "print(vllm.__file__)'`)", "none"),
+              "print(vllm.__file__)'`)"),
           _SAME_RELEASE)),
         (r"'([\w-]{1,40})' is already used by a Transformers config",
          "transformers has a kind of model by now that this vLLM brings itself",
@@ -661,8 +652,7 @@ ROWS: tuple[KnownError, ...] = (
          (Way("{1} built for the torch that is installed: `pip install --force-reinstall "
               "--no-build-isolation` of its package, or its wheel for this torch and CUDA",
               "time, and a compiler"),
-          Way("{1} removed, where it is optional: vLLM brings its own attention kernels",
-              "none"),
+          Way("{1} removed, where it is optional: vLLM brings its own attention kernels"),
           _SAME_RELEASE)),
         (r"undefined symbol: _ZNK?\d{1,2}(?:torch|c10|at)[\dA-Z]",
          "A package was built for another torch than is installed",
@@ -687,7 +677,7 @@ ROWS: tuple[KnownError, ...] = (
          "An older library was loaded before the one that a package brings",
          (Way("LD_LIBRARY_PATH unset, or with the folder of the {1} that the package brings first "
               "(of pip site-packages/nvidia/.../lib; `ldd` of the file in the error shows "
-              "which one is loaded)", "none"),
+              "which one is loaded)"),
           _SAME_RELEASE)),
         (r"undefined symbol|torchvision::nms does not exist|Numpy is not available|version `\w{1,20}_[\d.]{1,12}' not found|"
          r"compiled using NumPy 1|multiarray failed|version .{0,80}does not match|"

@@ -29,8 +29,7 @@ _GAUDI_LINKS = (
     ),
     Way(
         "HCCL_SOCKET_IFNAME with the interface that the nodes share, where there are "
-        "several",
-        "none",
+        "several"
     ),
     MEMORY_OF_SHM,
 )
@@ -41,19 +40,19 @@ ROWS: tuple[KnownError, ...] = (
         (r"Version mismatch: The cluster was started with",
          "Ray or Python of this node is of another version than that of the cluster",
          (Way("one image for all nodes, or the same Ray and Python on each: the lines below the error "
-              "name both sides", "none"),)),
+              "name both sides"),)),
         (r"Every node should have a unique IP address",
          "Ray and vLLM know a node by different addresses",
          (_RAY_ADDRESS,)),
         (r"does not allocate any \w{1,10} on the driver node",
          "Ray has no device on the node of the server",
-         (Way("the server started on a node of the cluster with a device (`ray status`)", "none"),
+         (Way("the server started on a node of the cluster with a device (`ray status`)"),
           _RAY_ADDRESS)),
         (r"placement group|placement_group|Current node has no GPU|enough resources|"
          r"number of required \w{1,10} exceeds|can fulfill resource request",
          "Ray has no place for all ranks",
          (Way("`ray status`: all nodes joined, GPUs free, no dead placement group; tensor times "
-              "pipeline parallel size at most the GPUs of the cluster", "none"),
+              "pipeline parallel size at most the GPUs of the cluster"),
           Way("end what holds them: an earlier engine keeps its placement group until its "
               "driver ends", "that engine"),
           _RAY_ADDRESS)),
@@ -107,8 +106,13 @@ ROWS: tuple[KnownError, ...] = (
          (Way("UCX with support for the devices: `UCX WARN` lines above name transports that are "
               "missing (cuda_ipc, cuda_copy: `ucx_info -d`); nixl of the CUDA of torch brings "
               "such a UCX, unless LD_LIBRARY_PATH names another one first", "another environment"),
-          Way("UCX_TLS unset, or with cuda_ipc and cuda_copy in it; UCX_LOG_LEVEL=info for more",
-              "none"))),
+          Way("UCX_TLS unset, or with cuda_ipc and cuda_copy in it; UCX_LOG_LEVEL=info for more"))),
+        (r"(?:custom_all_reduce\.cuh|cudaIpcGetMemHandle).{0,80}invalid argument",
+         "The memory of this engine is mapped in a way that ranks cannot share",
+         (Way.that_sets("slower small all-reduces", disable_custom_all_reduce=True),
+          Way("PYTORCH_CUDA_ALLOC_CONF (or PYTORCH_ALLOC_CONF) without expandable_segments:True, and "
+              "no --enable-sleep-mode: what they map cannot be passed on (cudaIpcGetMemHandle)",
+              "more fragments; the engine cannot sleep"))),
         (r"peer access|cudaIpc|custom_all_reduce",
          "The devices cannot read one another's memory",
          (Way.that_sets("slower small all-reduces", disable_custom_all_reduce=True),
@@ -119,7 +123,7 @@ ROWS: tuple[KnownError, ...] = (
         (r"Duplicate GPU detected|ncclInvalidUsage|NCCL error in: .{0,200}invalid usage",
          "Two ranks were given one device, or ranks call the library differently",
          (Way("a device for each rank: CUDA_VISIBLE_DEVICES as the process sees it, and "
-              "--tensor-parallel-size of at most as many", "none"),)),
+              "--tensor-parallel-size of at most as many"),)),
         (r"ncclRemoteError|remote process (?:exited|has terminated)",
          "Another rank ended first",
          (Way("the log of the rank that ended first: its error is the cause",
@@ -130,7 +134,7 @@ ROWS: tuple[KnownError, ...] = (
          r"torch_npu.{0,300}?(?:HCCL|hccl)",
          "The library between the Ascend devices failed",
          (Way("`npu-smi info` and `hccn_tool -i N -link -g` of each device: links up, health OK, "
-              "no process of an earlier start", "none"),
+              "no process of an earlier start"),
           Way("HCCL_IF_IP or HCCL_SOCKET_IFNAME and GLOO_SOCKET_IFNAME of the network that the "
               "ranks share, HCCL_CONNECT_TIMEOUT=1800 where ranks come late", "none; a "
               "start that hangs is found later"),
@@ -139,14 +143,13 @@ ROWS: tuple[KnownError, ...] = (
         (r"start_workers.{0,60}failed to start worker",
          "oneCCL could not start its thread on the core that it chose",
          (Way("CCL_WORKER_AFFINITY with cores that the process may use (`taskset -cp` of it), or "
-              "a container with more of them", "none"),
+              "a container with more of them"),
           Way("CCL_LOG_LEVEL=info: the last lines before the error name the call that failed",
               "the log does not hold more than this"))),
         (r"oneCCL|ProcessGroupXCCL",
          "The library between the Intel devices failed",
          (Way("/dev/dri and /dev/dri/by-path in the container (--device /dev/dri -v "
-              "/dev/dri/by-path:/dev/dri/by-path), where files of devices were not opened",
-              "none"),
+              "/dev/dri/by-path:/dev/dri/by-path), where files of devices were not opened"),
           MEMORY_OF_SHM,
           Way("CCL_LOG_LEVEL=info: the last lines before the error name the call that failed",
               "the log does not hold more than this"))),
@@ -178,7 +181,7 @@ ROWS: tuple[KnownError, ...] = (
          (Way("the log of the server's process, and of every other engine: the first error there "
               "is the cause", "the log does not hold it unless they are in it"),
           Way("--data-parallel-address and --data-parallel-rpc-port that each node reaches, "
-              "where engines run on several", "none"))),
+              "where engines run on several"))),
         (r"RPC call to (\w{1,40}) timed out",
          "A worker did not answer in time",
          (Way("the log of every worker: the one that was busy with {1}, or that failed first, "

@@ -57,9 +57,7 @@ def _cache_on_host(match: re.Match[str]) -> Iterable[Way]:
             "a higher --gpu-memory-utilization, which is a share of the host's memory",
             "less of it for others; the process holds more than its share before the cache",
         )
-    yield Way(
-        "other processes on the host ended, or a larger limit of the container", "none"
-    )
+    yield Way("other processes on the host ended, or a larger limit of the container")
 
 
 def _divisors(number: int, below: int) -> list[int]:
@@ -69,7 +67,7 @@ def _divisors(number: int, below: int) -> list[int]:
 
 def _fewer_ranks(match: re.Match[str]) -> Iterable[Way]:
     """The most ranks among which so many heads divide."""
-    heads, ranks = int(match[1]), int(match[2])
+    heads, ranks = (int(text) for text in match.groups() if text)
     fitting = _divisors(heads, ranks)
     if not fitting:
         return
@@ -156,8 +154,7 @@ def _fewer_chips(match: re.Match[str]) -> Iterable[Way]:
         yield Way.that_sets(_FULLER, tensor_parallel_size=there)
     yield Way(
         "`python -c 'import jax; print(jax.devices())'`: CpuDevice means that no TPU was found; "
-        "TPU_VISIBLE_CHIPS and the devices of the container or session otherwise",
-        "none",
+        "TPU_VISIBLE_CHIPS and the devices of the container or session otherwise"
     )
 
 
@@ -275,14 +272,12 @@ def _later_name(match: re.Match[str]) -> Iterable[Way]:
     if name in _OF_REQUESTS:
         yield Way(
             f"no {match[1]}, which each request states for itself; a default for all: "
-            f"--override-generation-config with the key {name}",
-            "none",
+            f"--override-generation-config with the key {name}"
         )
         return
     yield Way(
         f"`vllm serve --help=all` of this version for what {match[1]} is called, or remove it; "
-        "an argument of a later release needs that release",
-        "none",
+        "an argument of a later release needs that release"
     )
 
 
@@ -303,8 +298,7 @@ def _other_connector(match: re.Match[str]) -> Iterable[Way]:
         )
     yield Way(
         "a kv_connector that this version has, or kv_connector_module_path with the module of "
-        f"{match[1]}, where a package brings it",
-        "none",
+        f"{match[1]}, where a package brings it"
     )
     yield Way(
         "a vLLM whose documentation of the connector names this version",
@@ -315,11 +309,10 @@ def _other_connector(match: re.Match[str]) -> Iterable[Way]:
 _ORDERED_RANGE = Way(
     "VLLM_PROMPT_... and VLLM_DECODE_..._BUCKET_MIN at most their _MAX: the lines `bucket "
     "config` above list (min, step, max); an unset _MAX follows from max_num_seqs, "
-    "max_model_len and max_num_batched_tokens",
-    "none",
+    "max_model_len and max_num_batched_tokens"
 )
 _POSITIVE_STEP = Way(
-    "VLLM_PROMPT_... and VLLM_DECODE_..._BUCKET_STEP at least 1, or unset", "none"
+    "VLLM_PROMPT_... and VLLM_DECODE_..._BUCKET_STEP at least 1, or unset"
 )
 _NO_SKIP = Way(
     "VLLM_SKIP_WARMUP=true, as the message proposes",
@@ -387,7 +380,7 @@ ROWS: tuple[KnownError, ...] = (
          (Way("no --kv-transfer-config, or --no-disable-hybrid-kv-cache-manager with it, where "
               "the connector can do with several groups of layers: a connector turns the "
               "manager of such caches off", "KV cache is not passed on, without a connector"),
-          Way("no --disable-hybrid-kv-cache-manager", "none"))),
+          Way("no --disable-hybrid-kv-cache-manager"))),
         (r"n_physical_experts=(\d{1,6}) must be divisible by ep_size=(\d{1,6})",
          "The experts do not divide among the ranks", _dividing_experts),
         (r"Unsupported connector type: (\w{1,80})",
@@ -395,8 +388,7 @@ ROWS: tuple[KnownError, ...] = (
          _other_connector),
         (r"issubclass\(connector_cls, KVConnectorBase\)",
          "The KV connector is none of the V0 engine, which this run has",
-         (Way("the V1 engine: VLLM_USE_V1 unset or 1, and nothing that it does not have",
-              "none"),
+         (Way("the V1 engine: VLLM_USE_V1 unset or 1, and nothing that it does not have"),
           Way("another kv_connector in --kv-transfer-config", "how caches are passed on"))),
         (r"Expected at least (\d{1,9}) dummy tokens for profiling, but (?:found|got:?) (\d{1,9})",
          "The profiling run makes fewer tokens of images than its prompt has",
@@ -410,7 +402,7 @@ ROWS: tuple[KnownError, ...] = (
         (r"Invalid value '(.{0,60}?)' (?:for|in) (VLLM_\w{1,80})",
          "A variable has a value that does not exist",
          (Way("{2} unset, or with one of the values that the message lists: an empty one, as "
-              "Compose makes it of a variable that is not there, counts as a value", "none"),)),
+              "Compose makes it of a variable that is not there, counts as a value"),)),
         (r"Model ?Runner ?V2 (?:supports|does not|is not)",
          "The newer model runner does not do this yet",
          (Way.that_sets("the model runner before", VLLM_USE_V2_MODEL_RUNNER="0"),
@@ -425,8 +417,8 @@ ROWS: tuple[KnownError, ...] = (
          _as_many_states),
         (r"VLLM_PORT '.{1,100}' appears to be a URI|base 10: '(?:tcp|udp)://",
          "Kubernetes set a variable for a service: VLLM_PORT for one that is named vllm",
-         (Way("enableServiceLinks: false in the pod, or another name for the service", "none"),
-          Way("VLLM_PORT with a number in the pod", "none"))),
+         (Way("enableServiceLinks: false in the pod, or another name for the service"),
+          Way("VLLM_PORT with a number in the pod"))),
         (r"Offline data parallel mode is not supported",
          "A program that is no server runs no copies of a dense model",
          (Way("no data_parallel_size: a program for each rank, each with devices of its own "
@@ -486,35 +478,31 @@ ROWS: tuple[KnownError, ...] = (
               "other buckets"),)),
         (r"No common block size for (\d{1,6})(?: \((.{1,300})\))?",
          "No attention backend takes blocks of this size",
-         (Way("no --block-size, for one that all backends take, or one of their list: {2}",
-              "none"),)),
+         (Way("no --block-size, for one that all backends take, or one of their list: {2}"),)),
         (r"port must be 0-65535",
          "There is no such port",
-         (Way("--port of 1 to 65535", "none"),)),
+         (Way("--port of 1 to 65535"),)),
         (r"Unknown level: '(.{1,60}?)'",
          "There is no such level of logging",
-         (Way("VLLM_LOGGING_LEVEL=DEBUG, INFO, WARNING or ERROR instead of {1}", "none"),)),
+         (Way("VLLM_LOGGING_LEVEL=DEBUG, INFO, WARNING or ERROR instead of {1}"),)),
         (r"Invalid bucketing strategy: (\S{0,40})",
          "This bucketing strategy does not exist",
-         (Way("VLLM_BUCKETING_STRATEGY=exp, lin or pad", "none"),)),
-        (r"Invalid (?:count range .{1,40} in )?(VLLM_\w{1,80}) entry",
-         "A variable has a value that cannot be read",
-         (Way("{1} in the form that the message gives", "none"),)),
+         (Way("VLLM_BUCKETING_STRATEGY=exp, lin or pad"),)),
         (r"Sleep mode can only be used for one instance per process",
          "Two engines with sleep mode run in one process",
-         (Way("a process for each engine, or no --enable-sleep-mode", "none"),)),
-        (r"(VLLM_\w{1,80}): failed to process environment variable",
+         (Way("a process for each engine, or no --enable-sleep-mode"),)),
+        (r"Invalid (?:count range .{1,40} in )?(VLLM_\w{1,80}) entry|"
+         r"(VLLM_\w{1,80}): failed to process environment variable",
          "A variable has a value that cannot be read",
-         (Way("{1} with a value of its kind (a whole number, true or false), or unset",
-              "none"),)),
+         (Way("{1}{2} in the form that the message gives, or of its kind where it gives none (a whole "
+              "number, true or false), or unset"),)),
         (r"model type '?([\w.-]{1,60})'? does not support float16",
          "This model needs the range of bfloat16",
          (Way.that_sets("a device that has it (compute capability 8.0)", dtype="bfloat16"),
           Way.that_sets("twice the memory, slower", dtype="float32"))),
         (r"invalid (tool call|reasoning) parser: (\S{1,80})",
          "There is no parser of this name",
-         (Way("one of the names in the message instead of {2}, or a newer vLLM that has it",
-              "none"),)),
+         (Way("one of the names in the message instead of {2}, or a newer vLLM that has it"),)),
         (r"is not divisible by min_thread_[kn].{0,100}?--quantization (\w{1,40})",
          "Quantised weights do not fit the kernel on so many ranks",
          (Way("a smaller --tensor-parallel-size, where it is more than 1",
@@ -537,13 +525,11 @@ ROWS: tuple[KnownError, ...] = (
           Way("no --speculative-config", "slower decoding"))),
         (r"chat template string \((.{1,200}?)\) appears path-like",
          "The chat template is not there",
-         (Way("{1} mounted into the container, as an absolute path", "none"),)),
+         (Way("{1} mounted into the container, as an absolute path"),)),
         (rf"(\d{{1,9}})\)? (?:must be|is not|to be) (?:evenly )?divisible by (?:the )?{_RANKS}"
-         r"\s{0,2}[=(:]?\s{0,2}(\d{1,6})",
-         "A size of the model does not divide among the ranks",
-         _fewer_ranks),
-        (rf"divisible by (?:the )?{_RANKS}[.:,]? (?:[Gg]ot )?[\w.]{{1,60}}=(\d{{1,9}})(?: and|,) "
-         rf"{_RANKS}=(\d{{1,6}})",
+         r"\s{0,2}[=(:]?\s{0,2}(\d{1,6})|"
+         rf"divisible by (?:the )?{_RANKS}[.:,]? (?:[Gg]ot )?[\w.]{{1,60}}=(\d{{1,9}})(?: and|,) "
+         rf"{_RANKS}=(\d{{1,6}})|^AssertionError: (\d{{1,9}}) is not divisible by (\d{{1,6}})",
          "A size of the model does not divide among the ranks",
          _fewer_ranks),
         (r"greater than the derived max_model_len \(\w{1,60}=([\d.]{1,16})",
@@ -571,19 +557,16 @@ ROWS: tuple[KnownError, ...] = (
          "One size does not divide by another",
          (Way("{3} with a value that divides {2}, or a multiple of {3} as {1}; ep_size and "
               "tp_size follow from the parallel sizes (--tensor-parallel-size, "
-              "--data-parallel-size)", "none"),)),
-        (r"AssertionError: (\d{1,9}) is not divisible by (\d{1,6})",
-         "A size of the model does not divide among the ranks",
-         _fewer_ranks),
+              "--data-parallel-size)"),)),
         (r"error: the following arguments are required: (.{1,100})",
          "The command lacks an argument",
          (Way("{1} on the command line; the model of `vllm serve` is its first word: "
-              "`vllm serve NAME ...`", "none"),)),
+              "`vllm serve NAME ...`"),)),
         (r"api_server\.py: error: unrecognized arguments?: (?:serve )?([^\s-]\S{0,200})",
          "This entry point takes the name of the model by an option",
          (Way("--model {1}, without the word `serve`: it is of the command `vllm` alone, and an image "
-              "whose entry point is the server has it already", "none"),
-          Way("`vllm serve {1}`", "none"))),
+              "whose entry point is the server has it already"),
+          Way("`vllm serve {1}`"))),
         (r"unrecognized arguments?: (--[a-z-]{1,60}|\S{1,80})",
          "This version does not know an argument", _later_name),
         (r"JAX compilation occurred but was forbidden",
@@ -595,7 +578,7 @@ ROWS: tuple[KnownError, ...] = (
               "log-probabilities, samplers), or a newer tpu-inference", "what they do"))),
         (r"provide the model as a positional argument",
          "The name of the model is not where this version reads it",
-         (Way("`vllm serve NAME ...`, the name first and no --model", "none"),)),
+         (Way("`vllm serve NAME ...`, the name first and no --model"),)),
         (r"validation errors? for (\w{0,40}Config)[;\s]{1,9}([\w.]{1,120})[;\s]{1,9}"
          r"(?i:unexpected keyword argument|extra inputs are not permitted)",
          "This version does not know a setting",
@@ -603,17 +586,16 @@ ROWS: tuple[KnownError, ...] = (
         (r"validation errors? for (\w{0,40}Config)[;\s]{1,9}([\w.]{1,120})[;\s]{1,9}"
          r"(Input should be [^\[]{1,200}?)(?: \[|$)",
          "The engine refuses a value",
-         (Way("another value for {2} of {1}; the message: {3}", "none"),)),
+         (Way("another value for {2} of {1}; the message: {3}"),)),
         (r"validation errors? for (\w{0,40}Config)[;\s]{1,9}(Input should be [^\[]{1,200}?)(?: \[|$)",
          "The engine refuses a value",
-         (Way("another value for the {1}, such as a JSON object with its fields; the message: {2}",
-              "none"),)),
+         (Way("another value for the {1}, such as a JSON object with its fields; the message: {2}"),)),
         (r"validation errors? for (\w{0,40}Config)",
          "The engine refused its configuration",
          (Way("the lines below this one name the setting of {1} and what it must be",
               "the first line of the error does not hold it"),)),
         (r"(?:error|ArgumentError): argument ([^\s:]{1,80})",
          "An argument has a value that this version refuses",
-         (Way("{1} as `vllm serve --help=all` lists its values", "none"),)),
+         (Way("{1} as `vllm serve --help=all` lists its values"),)),
     ),
 )  # fmt: skip

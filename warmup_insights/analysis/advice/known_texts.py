@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from warmup_insights.analysis.advice.change import Way
 
 MAX_TEXT = 2000
-AS_STATED = Way("a value as the message requires it", "none")
+AS_STATED = Way("a value as the message requires it")
 EAGER = Way.that_sets(
     "slower decoding; to find out whether only compilation fails",
     ": no compilation and no graphs",

@@ -276,59 +276,6 @@ def _stays(parts: Sequence[CompilePart], *, is_whole: bool) -> str:
 
 
 @start_rule(
-    "single sizes are compiled beside the range that holds them, for 10 s and 5 % "
-    "of the start",
-    "ranges and times of the graphs compiled",
-    formula="the longest single size - the longest range: they are compiled side by side",
-    margin="speculative decoding picks the sizes by itself",
-    source="vLLM compilation/backends.py",
-    example="draft of 3 tokens: sizes 4, 8, 12, 16",
-)
-def compile_sizes(facts: RunFacts, start: Start) -> Iterator[Finding]:
-    """Single sizes are compiled besides the range that holds them."""
-    compiled = facts.summary.compile
-    if compiled is None or facts.summary.engine.name != "vllm":
-        return
-    single, ranges = _by_range(compiled.parts)
-    if not single or not ranges:
-        return
-    rest = max(0.0, max(single.values()) - max(ranges.values()))
-    spent = max(single.values())
-    if rest < 1.0 or start.share(rest) < 0.01:
-        return
-    sizes = ", ".join(str(size) for size in sorted(single))
-    yield Finding(
-        "low",
-        f"Single sizes ({sizes}) were compiled, {format_duration(spent)} for the "
-        "longest, beside the range that covers them.",
-        {"longest_s": spent, "range_s": max(ranges.values()), "num_sizes": len(single)},
-        "compile_sizes",
-        "--compilation-config '{\"compile_sizes\": []}'",
-        "they are compiled side by side with the range, so most of the time stays",
-        gain_s=(0.0, rest),
-        price="kernels of these sizes are not tuned for them; speculative decoding picks "
-        "the sizes by itself",
-        part_s=rest,
-    )
-
-
-def _by_range(
-    parts: Sequence[CompilePart],
-) -> tuple[dict[int, float], dict[int, float]]:
-    """Seconds by size compiled alone, and by upper end of a range."""
-    single: dict[int, float] = {}
-    ranges: dict[int, float] = {}
-    for part in parts:
-        match = re.search(r"range \((\d{1,9}), (\d{1,9})\)", part.detail or "")
-        if match is None or part.from_cache or part.duration_s is None:
-            continue
-        low, high = int(match[1]), int(match[2])
-        into = single if low == high else ranges
-        into[high] = into.get(high, 0.0) + part.duration_s
-    return single, ranges
-
-
-@start_rule(
     "XLA compiled shapes for 10 s and 5 % of the start or more (TPU)",
     "precompilation times",
     formula="0 to the sum of compile times",
@@ -532,4 +479,4 @@ def key_advice(change: KeyChange) -> tuple[str, str]:
 
 
 FAILURE_RULES = (poisoned_cache,)
-RULES = (recipe_cache, compile_cache, compile_sizes, xla_cache, saved_not_loaded)
+RULES = (recipe_cache, compile_cache, xla_cache, saved_not_loaded)

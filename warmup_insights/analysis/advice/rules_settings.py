@@ -1,4 +1,4 @@
-"""Advice on settings that this engine version ignores or overrules, on probes and on sleep."""
+"""Advice on settings that this engine version ignores or overrules, and on probes."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from statistics import median
 from typing import Any
 
-from warmup_insights.analysis.advice.change import Value, count_of
+from warmup_insights.analysis.advice.change import count_of
 from warmup_insights.analysis.advice.facts import RunFacts, is_whole
 from warmup_insights.analysis.advice.finding import Finding, rule
 from warmup_insights.analysis.advice.rules_buckets import reads_ranges
@@ -28,7 +28,7 @@ from warmup_insights.rules.setting_lives import (
     read_version,
     successor,
 )
-from warmup_insights.units import format_bytes, format_duration
+from warmup_insights.units import format_duration
 
 PERIOD_S = 10
 SAFETY = 1.5
@@ -269,53 +269,4 @@ def _may_be_cold(summary: RunSummary) -> bool:
     return kind in ("cold", "eager") or (kind is None and not kept)
 
 
-@rule(
-    "the engine slept and woke up, and its whole start is known (vLLM)",
-    "sleeps while serving with their time; a log that holds the whole start",
-    formula="time of the start - median time of waking up",
-    margin="how often the engine is idle is not known, so it is always low",
-    source="vLLM docs `features/sleep_mode`, `device_allocator/cumem.py`",
-    example="0.4 to 1.2 s to wake up, 71 s to start",
-)
-def sleep_mode(facts: RunFacts) -> Iterator[Finding]:
-    """The engine slept and woke up: what that takes, beside a whole start."""
-    start, serving = facts.start, facts.summary.serving
-    if start is None or start.of or serving is None:
-        return
-    wakes = [
-        each.duration_s
-        for each in serving.sleeps
-        if each.action == "wake_up" and each.duration_s is not None
-    ]
-    slept = [each for each in serving.sleeps if each.action == "sleep"]
-    if not wakes or median(wakes) >= start.wall_s:
-        return
-    freed = max((each.freed_bytes or 0 for each in slept), default=0)
-    host = max((each.host_bytes or 0 for each in slept), default=0)
-    numbers: dict[str, Value] = {"wake_up_s": median(wakes), "num_wakes": len(wakes)}
-    numbers |= {"start_s": start.wall_s}
-    numbers |= {"freed_bytes": freed} if freed else {}
-    numbers |= {"host_bytes": host} if host else {}
-    kept = f": {format_bytes(host)}" if host else ""
-    room = format_bytes(freed) if freed else "what sleeping gives back"
-    yield Finding(
-        "low",
-        f"Waking up took {format_duration(median(wakes))} ({count_of(len(wakes), 'time')}), "
-        f"a start {format_duration(start.wall_s)}.",
-        numbers,
-        "enable_sleep_mode",
-        "sleep, not an end, where the engine is idle for a while; keep "
-        f"{room} free for it on the device",
-        f"{format_duration(start.wall_s - median(wakes))} less until the next answer, each "
-        "time",
-        price=f"level 1 keeps the weights in host memory{kept}; a program that took the "
-        "memory meanwhile makes the wake-up fail",
-    )
-
-
-RULES = (
-    dead_setting,
-    overridden_ranges,
-    startup_probe,
-    sleep_mode,
-)
+RULES = (dead_setting, overridden_ranges, startup_probe)

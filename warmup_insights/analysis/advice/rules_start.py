@@ -299,66 +299,50 @@ def kernels_built(facts: RunFacts, start: Start) -> Iterator[Finding]:
 
 
 @start_rule(
-    "multi-modal warm-up took 10 s and 5 % of the start or more (vLLM)",
-    "phase multimodal_warmup",
+    "multi-modal warm-up took 10 s and 5 % of the start or more (vLLM, Gaudi)",
+    "phase multimodal_warmup; number of buckets (Gaudi)",
     formula="0 to the seconds of the phase",
-    margin="only for kinds of input that are not sent",
-    source="vLLM renderers/base.py",
-    example="gemma-4-26B in vLLM 0.25.1: 46 of 176 s",
+    margin="only for kinds of input that are not sent; on Gaudi images of other sizes compile "
+    "when they come",
+    source="vLLM renderers/base.py; vllm-gaudi extension/bucketing/vision.py "
+    "(VLLM_MULTIMODAL_BUCKETS from 0.11.2)",
+    example="gemma-4-26B in vLLM 0.25.1: 46 of 176 s; vllm-gaudi 0.14.1 and Qwen3-VL-32B: 24 "
+    "buckets, 28 s",
 )
 def multimodal_warmup(facts: RunFacts, start: Start) -> Iterator[Finding]:
-    """Warming up the preprocessing of images, video and audio took long (vLLM)."""
+    """Warming up for images, video and audio took long: their preprocessing, or buckets."""
+    engine, own = facts.summary.engine.name, facts.summary.multimodal
     seconds = start.worth("multimodal_warmup")
-    if seconds is None or facts.summary.engine.name != "vllm":
+    if seconds is None or engine not in ("vllm", *GAUDI):
         return
+    setting = "limit_mm_per_prompt"
+    change = "--limit-mm-per-prompt with 0 for each kind of input that you do not send, such "
+    change += "as '{\"video\": 0}'"
+    effect = "the part of the kinds that are left out; the log does not divide it"
+    price, of = "requests with such input are refused", ""
+    if engine in GAUDI:
+        count = (own.warmed or own.generated) if own is not None else None
+        effect = "no figure: the number of buckets is not known"
+        if count:
+            of = f": {count} buckets"
+            effect = f"{format_duration(seconds / count)} for each bucket less"
+        price = "an image of another size compiles when it comes"
+        change = "--limit-mm-per-prompt with the number of images that come"
+        if has_setting(facts.summary, "VLLM_MULTIMODAL_BUCKETS"):
+            setting = "VLLM_MULTIMODAL_BUCKETS"
+            change = f"{setting} with the sizes that your images have"
     yield Finding(
         severity_of(start.share(seconds)),
-        f"Multi-modal warm-up took {start.of_all(seconds)}.",
+        f"Multi-modal warm-up took {start.of_all(seconds)}{of}.",
         {"multimodal_s": seconds, "start_s": start.wall_s},
-        "limit_mm_per_prompt",
-        "--limit-mm-per-prompt with 0 for each kind of input that you do not send, such "
-        "as '{\"video\": 0}'",
-        "the part of the kinds that are left out; the log does not divide it",
+        setting,
+        change,
+        effect,
         gain_s=(0.0, seconds),
-        price="requests with such input are refused",
+        price=price,
         phase="multimodal_warmup",
         part_s=seconds,
     )
-
-
-@start_rule(
-    "multi-modal warm-up took 10 s and 5 % of the start or more (Gaudi)",
-    "phase multimodal_warmup, number of buckets",
-    formula="0 to the seconds of the phase",
-    margin="images of other sizes compile when they come",
-    source="vllm-gaudi extension/bucketing/vision.py; VLLM_MULTIMODAL_BUCKETS from "
-    "0.11.2",
-    example="vllm-gaudi 0.14.1 and Qwen3-VL-32B: 24 buckets, 28 s",
-)
-def multimodal_buckets(facts: RunFacts, start: Start) -> Iterator[Finding]:
-    """Buckets of images took a large share of the start."""
-    own = facts.summary.multimodal
-    seconds = start.worth("multimodal_warmup")
-    if seconds is None or facts.summary.engine.name not in GAUDI:
-        return
-    count = (own.warmed or own.generated) if own is not None else None
-    is_known = has_setting(facts.summary, "VLLM_MULTIMODAL_BUCKETS")
-    yield Finding(
-        severity_of(start.share(seconds)),
-        f"Multi-modal warm-up took {start.of_all(seconds)}"
-        + (f": {count} buckets." if count else "."),
-        {"multimodal_s": seconds, "start_s": start.wall_s},
-        "VLLM_MULTIMODAL_BUCKETS" if is_known else "limit_mm_per_prompt",
-        "VLLM_MULTIMODAL_BUCKETS with the sizes that your images have"
-        if is_known
-        else "--limit-mm-per-prompt with the number of images that come",
-        f"{format_duration(seconds / count)} for each bucket less" if count
-        else "no figure: the number of buckets is not known",
-        gain_s=(0.0, seconds),
-        price="an image of another size compiles when it comes",
-        phase="multimodal_warmup",
-        part_s=seconds,
-    )  # fmt: skip
 
 
 @start_rule(
@@ -551,5 +535,5 @@ def _unnamed_shape(facts: RunFacts, start: Start, seconds: float) -> Finding:
 
 RULES = (
     largest_part, slow_imports, ray_wait, kernel_autotune, kernels_built,
-    multimodal_warmup, multimodal_buckets, profile_run, startup_plan, profile_shape,
+    multimodal_warmup, profile_run, startup_plan, profile_shape,
 )  # fmt: skip

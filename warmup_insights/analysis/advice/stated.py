@@ -322,8 +322,7 @@ def _refused_value(
         return None
     way = Way(
         "the setting, or the value in the files of the model, as the error states: "
-        f"{quoted([text])}{present(text, config)}",
-        "none",
+        f"{quoted([text])}{present(text, config)}"
     )
     return Statement("setting_refused", "The engine refuses a value", (way,))
 
@@ -346,7 +345,7 @@ def _of_refusal(
     subject = sentence.partition(refused[0])[0] if is_only else sentence
     own = []
     if is_only and (needed := sentence.partition(refused[0])[2].strip(" .;")):
-        own.append(Way(f"what the error requires: {quoted([needed])}", "none"))
+        own.append(Way(f"what the error requires: {quoted([needed])}"))
     for name in named_options(subject):
         if name.startswith("--"):
             own.append(Way(f"no {name}", "what it does"))
@@ -430,7 +429,7 @@ def _requirement(
     return Statement(
         "setting_refused", "The engine requires something that the run lacks",
         (
-            Way(f"what the error requires: {quoted([needed])}{present(text, config)}", "none"),
+            Way(f"what the error requires: {quoted([needed])}{present(text, config)}"),
             *ways, *([] if is_configuring else [OTHER_RELEASE]),
         ),
     )  # fmt: skip
@@ -448,7 +447,7 @@ def _as_stated(match: re.Match[str]) -> Iterable[Way]:
     place = "an option or a value in the files of the model"
     if match[1] in _OF_DRAFTS:
         place = "a key of --speculative-config"
-    yield Way(f"{match[1]}, {place}, as the message requires it", "none")
+    yield Way(f"{match[1]}, {place}, as the message requires it")
 
 
 def _one_value(match: re.Match[str]) -> Iterable[Way]:
@@ -481,11 +480,11 @@ WIDE: tuple[KnownError, ...] = rows(
      r"[Aa]llowed|currently only support)\b"
      r"[\w ]{0,30}(?:are\b|is\b|:|=)",
      "The engine has no such value",
-     (Way("one of those that the message lists, or a newer version that has it", "none"),)),
+     (Way("one of those that the message lists, or a newer version that has it"),)),
     (r"ValueError: invalid literal for int\(\) with base 10: ('.{0,80}?')",
      "A whole number cannot be read",
      (Way("a whole number in the variable or option that has the value {1}: the frame above "
-          "the error names it", "none"),)),
+          "the error names it"),)),
     (r"^(?!.{0,300}by this point)(?:ValueError: .{0,120}?(?<![\w-])(?=--[a-z]|[a-z]{2,20}_)|AssertionError: .{0,40}?(?<![\w-])"
      r"(?=--[a-z]|(?:max|data_parallel|tensor_parallel|pipeline_parallel|decode_context|node|"
      r"block|world)_))([\w-]{3,80})\W[^.]{0,80}?"
