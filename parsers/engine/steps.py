@@ -141,6 +141,8 @@ class DrawnBar:
 class RankState:
     """What is pending for one rank."""
 
+    is_drawing: bool = False
+    """Whether a bar over buckets stands in the line that it writes."""
     step: PendingStep | None = None
     mixed_prompt: Bucket = ()
     """The prompt in the mixed batches that are warmed up."""

@@ -155,6 +155,8 @@ class RunTracker:
         state = self._ranks.get(origin.rank)
         if state is None:
             state = self._ranks[origin.rank] = RankState()
+        if not isinstance(made, BarUpdate):
+            state.is_drawing = False
         if isinstance(made, Event):
             # What stands between is of no traceback: its frames were of one that is over.
             state.frame = state.module = None
@@ -473,10 +475,19 @@ class RunTracker:
     def _warmup_bar(
         self, state: RankState, phase: str, made: BarUpdate, origin: Origin
     ) -> list[Event]:
-        """Steps by a bar. A process that has no peers has no rank; those that have draw their
-        bars into one line, which then counts for the first of them."""
+        """Steps by a bar. A process that has no peers has no rank.
+
+        Of those that have, what stands first in a line has a name, and what is drawn over it
+        none (vLLM `system_utils.py _add_prefix`): the bar is of that process while no other
+        draws, as where each ends its line for that of a step. Bars in one line count for the
+        first of them.
+        """
         ranks = [rank for rank in self._ranks if rank is not None]
         if not ranks:
+            return warmup_bar(state, phase, made, origin, is_shared=False)
+        drawing = [rank for rank in ranks if self._ranks[rank].is_drawing]
+        if origin.rank is not None and drawing in ([], [origin.rank]):
+            state.is_drawing = True
             return warmup_bar(state, phase, made, origin, is_shared=False)
         if has_step_line(self._ranks, phase):
             return []

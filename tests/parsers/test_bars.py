@@ -195,6 +195,24 @@ def test_bars_of_several_processes_in_one_line_have_no_times(num_done):
     assert [row.duration_s for row in found.rows] == [None] * 4
 
 
+def test_bars_of_several_processes_have_times_where_each_ends_its_line():
+    """A line of a step ends that of the bar, and the next state has a name again."""
+    times = ([1.2, 0.4, 0.9, 0.5], [1.9, 0.6, 0.2, 0.7])
+    lines = []
+    for rank, each in enumerate(times):
+        name = f"(Worker_TP{rank} pid=3{rank}) "
+        lines.append([
+            name + line.replace("[Warmup]", f"{name}[Warmup]") if "[Warmup]" in line
+            else line
+            for line in bar_with_lines(each).split("\n")[:-1]
+        ])  # fmt: skip
+    text = "".join(f"{line}\n" for pair in zip(*lines, strict=True) for line in pair)
+    for rank, each in enumerate(times):
+        found = [step for step in of(WarmupStep, events(text)) if step.rank == rank]
+        for step, took in zip(found, each, strict=False):
+            assert step.duration_s == pytest.approx(took, abs=step.resolution_s + 1e-3)
+
+
 PASSED_OVER = """\
 INFO 07-16 10:00:00 [api_utils.py:1] non-default args: {{'model': 'a/b'{tokens}}}
 INFO 07-16 10:00:00 [common.py:85] Generated 4 prompt buckets [bs, query, num_blocks]: \
