@@ -27,11 +27,11 @@ from warmup_insights.analysis.pareto import (
 )
 from warmup_insights.analysis.plan.cache import CachePlan
 from warmup_insights.analysis.plan.planning import Plan, Planner, PlanSettings
+from warmup_insights.bucketing.base import WITHOUT_BUCKETS
 from warmup_insights.errors import InputError
 from warmup_insights.export.plans import cache_table
 from warmup_insights.model.figures import BY_NAME, contradictory, format_figure
 from warmup_insights.model.summary import RunSummary
-from warmup_insights.rules import WITHOUT_BUCKETS
 
 UTILIZATIONS = (0.5, 0.6, 0.7, 0.8, 0.85, 0.9, 0.95)
 RESERVES = (0.02, 0.05, 0.1, 0.2, 0.3, 0.4)

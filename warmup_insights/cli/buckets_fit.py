@@ -15,6 +15,7 @@ from warmup_insights.analysis.fit.cost import Limits
 from warmup_insights.analysis.fit.report import fit_for_settings, run_costs
 from warmup_insights.analysis.plan.regenerate import bucketing_inputs, rules_version
 from warmup_insights.analysis.summary import Folded
+from warmup_insights.bucketing.base import WITHOUT_BUCKETS
 from warmup_insights.bucketing.settings import BucketingSettings
 from warmup_insights.bucketing.versions import rules_name
 from warmup_insights.cli.bucket_options import Request, read_bounded, settings_options
@@ -34,7 +35,6 @@ from warmup_insights.cli.printing import (
 )
 from warmup_insights.errors import InputError, cannot_read
 from warmup_insights.export.buckets import bucket_file_text, bucket_tables, fit_table
-from warmup_insights.rules import WITHOUT_BUCKETS
 from warmup_insights.units import (
     parse_duration,
     parse_size,

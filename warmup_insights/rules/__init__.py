@@ -18,9 +18,6 @@ VARIABLES = {
 }
 """Settings of the engines to the environment variables that they follow."""
 
-WITHOUT_BUCKETS = ("cuda", "rocm", "xpu", "cpu", "tpu")
-"""Kinds of devices on which vLLM makes no buckets and sets no memory aside for graphs."""
-
 
 def is_bucketing_off(config: Mapping[str, object]) -> bool:
     """Whether the engine makes no buckets: its warm-up returns at once (vllm-gaudi
