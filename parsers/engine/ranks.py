@@ -287,7 +287,7 @@ class RankTable:
             return int(number[1])
         parts = {part: int(value) for part, value in _PARTS.findall(name)}
         if parts:
-            return self._numbered(name, parts, self._engine_of(record.pid, name))
+            return self._numbered(record, parts)
         if name.startswith(_UNNUMBERED):
             return self._next_unnumbered(record.pid)
         return None
@@ -333,13 +333,18 @@ class RankTable:
             place = cores.index(place) if place in cores else 0
         return place * (self._num_workers if has_own else 1)
 
-    def _numbered(self, name: str, parts: dict[str, int], engine: int) -> int:
+    def _numbered(self, record: Record, parts: dict[str, int]) -> int:
+        name = record.process or ""
+        engine = self._engine_of(record.pid, name)
         pipeline, tensor = (parts.get(part, 0) for part in ("PP", "TP"))
         data = parts.get("DP", engine)
         if "EP" in parts and "PP" not in parts:
             # The experts' group spans data and tensor parallel ranks in their order.
             return parts["EP"]
-        if len(parts) == 1 and engine == 0 and not self._has_engines:
+        is_held = record.pid is not None and (
+            data + pipeline + tensor in self._by_pid.values()
+        )
+        if len(parts) == 1 and engine == 0 and not (self._has_engines or is_held):
             # A name has each group of more than one rank (vLLM `v1/executor/
             # multiproc_executor.py setup_proc_title_and_log_prefix`): there is no other.
             return data + pipeline + tensor
@@ -350,7 +355,7 @@ class RankTable:
         # numbered above them as they appear, and no two have one number.
         known = self._by_name.get((name, engine))
         if known is None:
-            used = set(self._by_name.values())
+            used = {*self._by_name.values(), *self._by_pid.values()}
             known = (
                 tensor
                 if data == 0 and pipeline == 0

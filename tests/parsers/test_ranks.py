@@ -116,6 +116,18 @@ def test_equal_workers_are_of_several_engines(stated):
     assert num_ranks(text) == (4 if stated else 0)
 
 
+def test_workers_whose_statement_was_cut_off_have_a_rank_of_their_own():
+    text = "".join(
+        f"(Worker pid={pid}) INFO 07-16 10:00:01 [parallel_state.py:1] rank {rank} in "
+        f"world size 2 is assigned as DP rank 0, PP rank 0, TP rank {rank}\n"
+        for pid, rank in ((30, 0), (31, 1))
+    )
+    workers = [(20, 0), (30, 0), (21, 1), (31, 1)]
+    text += "".join(loaded(f"Worker_TP{rank} pid={pid}", 2) for pid, rank in workers)
+    assert len({e.rank for e in of(MemoryMeasured, events(text))}) == 4
+    assert num_ranks(text) == 4
+
+
 def test_workers_of_several_engines_state_their_devices():
     """vLLM `gpu_worker.py init_device`: whichever prints first."""
     text = TWO_ENGINES
