@@ -445,11 +445,12 @@ class OpenRun:
         return last is not None and -EARLIER_S <= time - last <= BeforeRun.LIMIT_S
 
     def is_long_before(self, matched: Matched) -> bool:
-        """Whether an end was printed days before the last line of the start-up: it is that
-        of another one, pasted below."""
+        """Whether an end was printed days before the last line of a start-up that has its KV
+        cache: it is that of another one, pasted below."""
         time, last = matched.time, self.last_time
         is_end = any(isinstance(m, FailureLine | ShutdownLine) for m in matched.made)
-        if not is_end or time is None or last is None:
+        may_serve = self.has_cache or self.is_ready
+        if not (is_end and may_serve) or time is None or last is None:
             return False
         return last - time > ZONES_S
 

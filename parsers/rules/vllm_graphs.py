@@ -44,7 +44,7 @@ def _item_seconds(match: re.Match[str]) -> tuple[float | None, float]:
 
 
 def _profiled(match: re.Match[str]) -> list[Made]:
-    modes = [part.partition("=")[0] for part in match["modes"].split(", ")]
+    modes = [part.partition("=")[0] for part in match["kinds"].split(", ")]
     return [
         PhaseMarked(name="graph_memory_profile", edge="start"),
         GraphMemoryEstimated(modes=modes),
@@ -271,7 +271,7 @@ GRAPH_RULES: tuple[LineRule, ...] = (
         "graph_profile_started",
         "Profiling CUDA graph memory",
         r"Profiling CUDA graph memory: "
-        r"(?P<modes>\w{1,20}=\d{1,5} \(largest=\d{1,9}\)"
+        r"(?P<kinds>\w{1,20}=\d{1,5} \(largest=\d{1,9}\)"
         r"(?:, \w{1,20}=\d{1,5} \(largest=\d{1,9}\)){0,4})",
         build=_profiled,
         samples=(

@@ -292,8 +292,8 @@ def test_bars_without_the_prefix_of_a_container_are_of_its_start():
 
 def test_an_end_of_days_before_is_of_another_start():
     text = (
-        "(EngineCore pid=75) INFO 05-27 11:40:51 [default_loader.py:384] Loading weights took "
-        "1.75 seconds\n"
+        "(EngineCore pid=75) INFO 05-27 11:41:02 [kv_cache_utils.py:1708] GPU KV cache size: "
+        "514,560 tokens\n"
         "(EngineCore pid=75) INFO 05-27 11:41:20 [core.py:299] init engine (profile, create kv "
         "cache, warmup model) took 28.17 s (compilation: 9.07 s)\n"
         "ERROR {} [core_client.py:704] Engine core proc EngineCore died unexpectedly, shutting "
