@@ -13,7 +13,7 @@ import pytest
 
 from tests.vllm_plugin.running import environment, run_standin
 from warmup_insights.drainer import open_store
-from warmup_insights.model.events import Note
+from warmup_insights.model.events import Note, kind_of
 from warmup_insights.storage.store import EventStore
 from warmup_insights.vllm_plugin import session
 from warmup_insights.vllm_plugin.session import store_recorder
@@ -153,3 +153,37 @@ def test_a_run_of_the_standin_leaves_no_file(tmp_path):
     assert ran.exit_code == 0
     assert ran.runs()[0].status == "finished"
     assert list(tmp_path.glob("*.events.jsonl")) == []
+
+
+def test_an_engine_in_a_child_process_is_a_run_that_ends(tmp_path):
+    """`multiprocessing` ends a child without `atexit`."""
+    program = tmp_path / "program.py"
+    program.write_text(
+        "import multiprocessing, os\n"
+        "from warmup_insights.vllm_plugin import engine_core\n"
+        "from warmup_insights.vllm_plugin.attach import start\n"
+        "def child():\n"
+        "    session = start(os.environ)\n"
+        "    session.begin_run(is_own=True)\n"
+        "    engine_core.note_ready(session)\n"
+        "if __name__ == '__main__':\n"
+        "    start(os.environ)\n"
+        "    for _ in range(2):\n"
+        "        process = multiprocessing.get_context('spawn').Process(target=child)\n"
+        "        process.start(); process.join()\n",
+        encoding="utf-8",
+    )
+    database = tmp_path / "runs.db"
+    subprocess.run(
+        [sys.executable, str(program)],
+        env=environment("v0_26", WARMUP_INSIGHTS_DB=str(database)),
+        check=True,
+    )
+    wait_for(lambda: not list(tmp_path.glob("*.events.jsonl")))
+    with open_store(database) as store:
+        found = store.runs()
+        assert len(found) == 2
+        for run in found:
+            kinds = [kind_of(event) for event in store.events(run.run_id)]
+            assert kinds.count("run_finished") == 1
+            assert run.status == "finished"

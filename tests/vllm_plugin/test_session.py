@@ -146,6 +146,29 @@ def test_an_engine_behind_one_that_ended_or_was_ready_is_a_run(
         assert events[-1].status == status
 
 
+def test_each_engine_in_a_process_of_its_own_is_a_run(monkeypatch):
+    """`vllm bench startup` starts one after the other; all have the id of the program."""
+    monkeypatch.setenv(RUN, "r")
+    monkeypatch.setattr(engine_core, "parent_process", lambda: SimpleNamespace())
+    runs = []
+    for _ in range(2):
+        recorder, ids = ListRecorder(), []
+        told = Settings(database="x.db", run_id="r", is_first=False)
+        session = Session(
+            told, lambda settings, r=recorder, i=ids: i.append(settings.run_id) or r
+        )
+        watch = engine_core.offline_engine(session, Call(("self",), (object(),), {}))
+        next(watch)
+        with pytest.raises(StopIteration):
+            watch.send(Outcome(result=None))
+        session.end_run()
+        kinds = [kind_of(event) for event in recorder.events]
+        assert (kinds[0], kinds[-1]) == ("run_started", "run_finished")
+        assert "server_ready" in kinds
+        runs += ids
+    assert len({"r", *runs}) == 3
+
+
 def test_a_program_that_ends_before_it_is_ready_did_not_finish():
     """Whether an engine in another process is up is left to its own events."""
     session, events = session_with_list()

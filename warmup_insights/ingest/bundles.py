@@ -107,7 +107,7 @@ def unpack(file: BinaryIO, name: str, folder: Path) -> list[Unpacked]:
             if num_members > MAX_MEMBERS or room < 0:
                 problem = f"{name} unpacks to far more than a bundle of logs; the rest was not read"
                 break
-            if _looks_like_log(member.name):
+            if member.name.endswith(SUFFIXES) and not is_bundle(member.name):
                 target = folder / str(len(logs)) / _file_name(member.name)
                 room -= _copy(member, target, room)
                 inside = member.name.removeprefix("./")
@@ -162,10 +162,6 @@ def _zip_time(info: zipfile.ZipInfo) -> float | None:
         return time.mktime((*info.date_time, 0, 0, -1))
     except (ValueError, OverflowError):
         return None
-
-
-def _looks_like_log(member: str) -> bool:
-    return member.endswith(SUFFIXES) and not is_bundle(member)
 
 
 def _file_name(member: str) -> str:

@@ -105,16 +105,13 @@ def _pad_tokens(
     tokens = list(row.token_ids) if row else []
     missing = query_len - len(tokens)
     positions = list(range(row.num_computed, row.length)) if row else []
-    slots = [_slot(row, position, layout) for position in positions] if row else []
+    blocks = [divmod(position, layout.block_size) for position in positions]
+    ids = row.block_ids if row else ()
+    slots = [ids[block] * layout.block_size + offset for block, offset in blocks]
     batch.token_ids.append(tokens + [0] * missing)
     batch.positions.append(positions + [0] * missing)
     batch.slots.extend(slots + [padding] * missing)
     batch.last_index.append(index * query_len + max(0, len(tokens) - 1))
-
-
-def _slot(row: Row, position: int, layout: CacheLayout) -> int:
-    block, offset = divmod(position, layout.block_size)
-    return row.block_ids[block] * layout.block_size + offset
 
 
 def _pad_context(

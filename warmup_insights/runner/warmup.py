@@ -65,7 +65,9 @@ class Warmup:
             self.emitter.emit(WarmupFinished, skipped=True)
         else:
             self.warm_up()
-        self._ready(profiled)
+        took = self.emitter.now() - profiled
+        self.emitter.emit(EngineInitialized, duration_s=took)
+        self.emitter.emit(ServerReady)
 
     def load_model(self) -> None:
         """Put the weights on the device."""
@@ -199,11 +201,6 @@ class Warmup:
             graph_reserved_fraction=budget.graph_reserved_fraction,
         )
         return budget
-
-    def _ready(self, profiled: float) -> None:
-        took = self.emitter.now() - profiled
-        self.emitter.emit(EngineInitialized, duration_s=took)
-        self.emitter.emit(ServerReady)
 
     def _note_memory(self, stage: str, taken: Measured) -> None:
         before, after = taken.before, taken.after

@@ -151,9 +151,12 @@ def _mark_engine(session: Session) -> None:
 def offline_engine(session: Session, call: Call) -> Watch:
     """`LLMEngine.__init__`, inside of `LLM`: afterwards prompts are accepted.
 
-    `LLM.__init__` itself is under way when plugins are loaded.
+    `LLM.__init__` itself is under way when plugins are loaded. A program may start such
+    processes one after the other, as `vllm bench startup` does.
     """
+    session.begin_run(is_own=parent_process() is not None)
     _begin(session, call)
+    _mark_engine(session)
     outcome = yield
     session.note_failure(outcome)
     if outcome.error is None:

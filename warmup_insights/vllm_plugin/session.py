@@ -10,6 +10,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable, Generator
+from multiprocessing import parent_process, util
 from pathlib import Path
 from typing import Any, ParamSpec
 
@@ -112,15 +113,19 @@ class Session:
         if self._recorder is not None:
             self._recorder.flush(HAND_OVER_S)
 
-    def begin_run(self) -> None:
+    def begin_run(self, *, is_own: bool = False) -> None:
         """First event of a run, in the process that made its id, unless one is going on:
-        an engine after one that was ready, failed or was given up is another run."""
-        if not self._is_first:
+        an engine after one that was ready, failed or was given up is another run.
+
+        `is_own` where this process has an engine of its own, whoever started it.
+        """
+        if not (self._is_first or is_own):
             return
-        if self.is_ready or self._ended:
+        if self.is_ready or self._ended or not self._is_first:
+            began = None if self._is_first else facts.program_started()
             self.end_run()
             os.environ[RUN] = run_id = new_run_id()
-            self._created = time.time()
+            self._created = began or time.time()
             self.settings = dataclasses.replace(
                 self.settings, run_id=run_id, started_at=self._created
             )
@@ -128,6 +133,8 @@ class Session:
         if self._has_begun:
             return
         self._has_begun = True
+        if parent_process() is not None:  # which ends without `atexit`
+            util.Finalize(None, self.end_run, exitpriority=150)
         engine = facts.engine()
         self.emit(
             RunStarted,
@@ -146,8 +153,7 @@ class Session:
     def before_end(self, action: Callable[[], None]) -> None:
         """Do something before the recorder of this process is closed."""
         self._last_actions.append(action)
-        util = sys.modules.get("multiprocessing.util")
-        if util is not None and len(self._last_actions) == 1:
+        if len(self._last_actions) == 1:
             # Workers end without atexit; 200 comes before the recorder's own 100.
             util.Finalize(None, self._run_last_actions, exitpriority=200)
 
@@ -165,6 +171,7 @@ class Session:
             reached = "finished" if self.is_ready else "unknown"
             skipped = "skipped" if self.state.is_skipped else None
             self.emit(RunFinished, status=self._ended or skipped or reached)
+            self._has_begun = False
         if self._recorder is not None:
             self._recorder.close()
 
