@@ -224,6 +224,8 @@ _CONTENTS = (
     (rb"(?m)^(?:apiVersion|kind): ", "a Kubernetes manifest"),
     (rb"(?m)^.{0,80}?(?:INFO|WARNING|ERROR|DEBUG) \d\d-\d\d \d\d:\d\d:\d\d \[?[\w./]{1,200}:\d",
      "lines of vLLM without a fact of a start"),
+    (rb'\A\{\s{0,9}"format": "warmup-insights-run"',
+     "a run that `export` wrote, for `check --baseline`"),
     (rb"\A\s{0,99}(?:\{|\[\s{0,99}[\[{\"])", "JSON of another kind"),
     (rb"(?m)^.{0,80}\d\d:\d\d:\d\d", "a log of another program"),
 )  # fmt: skip

@@ -264,7 +264,7 @@ def _trend(rows: pd.DataFrame) -> None:
 def _panel(name: str, series: pd.DataFrame, by: str, number: int) -> None:
     mark = series["figures"].iloc[0]  # not text where the runs are real
     picture = Picture(
-        markdown(name),
+        markdown(name.replace(f" ({mark})", "")),  # the badge has it
         f"{len(series)} runs, median {format_duration(series[by].median())}, "
         f"slowest {format_duration(series[by].max())}."
         f"{markdown(level_words(series, by))}",

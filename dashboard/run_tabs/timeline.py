@@ -59,7 +59,8 @@ def _stated(summary: RunSummary) -> None:
     if summary.gc is not None and summary.gc.frozen and summary.gc.freeze_s is None:
         help_text = shown.HELP["gc_freeze_s"]
         figures.append(Headline("Garbage collector", "frozen", help_text))
-    figures += figure(summary, "unlogged_s")
+    if BY_NAME["unlogged_s"].read(summary):
+        figures += figure(summary, "unlogged_s")
     widgets.headline(figures)
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import socket
 
 import pytest
 from click.testing import CliRunner
@@ -125,7 +126,7 @@ def test_the_compare_page_shows_what_compare_prints(monkeypatch, full_database):
     )
     app = open_page(monkeypatch, full_database, "compare", run=list(RUNS))
     app.toggle[0].set_value(True).run()
-    shown = app.table[0].value
+    shown = app.table[0].value.map(lambda cell: cell.replace("\u00a0", " "))
     assert list(shown.columns[1:]) == [markdown(run) for run in RUNS]
     shown.columns = ["figure", *RUNS]
     cells = {row["figure"]: row for row in shown.to_dict("records")}
@@ -264,3 +265,14 @@ def test_the_advice_of_a_run_is_that_of_advise(monkeypatch, full_database):
         f"**Change** {sentence(finding['suggestion'])}" for finding in printed
     ]
     assert len(shown) > 1
+
+
+def test_a_port_that_is_taken_is_named_with_the_option(empty_database):
+    """Before the address is printed, which would be that of another server."""
+    with socket.create_server(("127.0.0.1", 0)) as other:
+        port = other.getsockname()[1]
+        found = CliRunner().invoke(
+            cli, ["dashboard", "--db", str(empty_database), "--port", str(port)]
+        )
+    assert str(found.exception) == f"Port {port} is taken; choose another with --port"
+    assert "http" not in found.output

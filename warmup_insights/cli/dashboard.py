@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import errno
 import importlib.util
 import os
+import socket
 
 import click
 
@@ -64,6 +66,7 @@ def dashboard(
         check_path(path, read_only=False)
         if path.exists():
             EventStore(db, read_only=True).close()
+    _check_port(host, port)
     from dashboard import server
 
     if host not in server.LOCAL:
@@ -82,3 +85,21 @@ def dashboard(
     )
     env = server.environment(os.environ, database=db, allow_paths=allow_paths)
     server.serve(arguments, env)
+
+
+def _check_port(host: str, port: int) -> None:
+    """Raise for an address that cannot be listened on: the server would end without a
+    word about what to do, after its address was printed."""
+    family = socket.AF_INET6 if ":" in host else socket.AF_INET
+    try:
+        socket.create_server((host, port), family=family).close()
+    except OSError as error:
+        if error.errno == errno.EADDRINUSE:
+            raise WarmupInsightsError(
+                f"Port {port} is taken; choose another with --port"
+            ) from None
+        reason = str(error.strerror).partition(" (while ")[0]
+        raise WarmupInsightsError(
+            f"{host}:{port} cannot be listened on: {reason}; choose another with --host "
+            "and --port"
+        ) from None

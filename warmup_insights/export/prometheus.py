@@ -77,7 +77,9 @@ def _metric(name: str, help_text: str, samples: Sequence[_Sample]) -> Iterator[s
     yield f"# TYPE {name} gauge"
     for labels, value in samples:
         text = ",".join(f'{key}="{_escaped(text)}"' for key, text in labels.items())
-        yield f"{name}{{{text}}} {value:.17g}"
+        # The shortest text that reads as this value, of whole ones without a point.
+        shown = f"{value:.17g}" if value == int(value) else repr(float(value))
+        yield f"{name}{{{text}}} {shown}"
 
 
 def _labels(summary: RunSummary) -> dict[str, str]:

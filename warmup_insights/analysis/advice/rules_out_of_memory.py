@@ -37,7 +37,7 @@ from warmup_insights.analysis.plan.planning import PlanSettings
 from warmup_insights.analysis.plan.regenerate import strategy_of
 from warmup_insights.model.figures import BY_NAME
 from warmup_insights.model.summary import PHASES, StepCost
-from warmup_insights.units import GIB, MIB, format_bytes
+from warmup_insights.units import GIB, MIB, format_bytes, format_duration
 
 LENGTH_SHARE = 0.98
 """Of the engine's estimate: the next start may have a little less memory."""
@@ -841,7 +841,11 @@ def out_of_memory_serving(facts: RunFacts, found: Failed) -> Iterator[Finding]:
 
 def _served(facts: RunFacts) -> str:
     seconds = facts.served_s
-    return " while serving" if seconds is None else f" {seconds:.0f} s after ready"
+    return (
+        " while serving"
+        if seconds is None
+        else f" {format_duration(seconds)} after ready"
+    )
 
 
 def _less_cache(
