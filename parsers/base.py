@@ -24,6 +24,10 @@ Build = Callable[["re.Match[str]"], "Made | list[Made]"]
 
 ONCE = "_logger.py"
 """Module that vLLM 0.8 to 0.11 states for what it logs once (`logger.py warning_once`)."""
+NUMBER = r"-?[\d.]{1,16}"
+"""A number with a decimal point, in a pattern."""
+SECONDS = r"(?P<duration_s>[\d.]{1,16})"
+"""How long something took, in a pattern."""
 NO_LEVEL: None = None
 """The level of a line that no logger printed."""
 

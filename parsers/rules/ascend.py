@@ -5,24 +5,21 @@ Source: vllm-ascend `worker/worker.py` and `worker/model_runner_v1.py`.
 
 from __future__ import annotations
 
-from parsers.base import LineRule, Sample, phase_rule
+from parsers.base import NUMBER, LineRule, Sample, phase_rule
 from parsers.rules.vllm_memory import GRAPHS_TOOK, ON_STARTUP, SUGGESTED
 from warmup_insights.model.events import MemoryBudgetSet
 from warmup_insights.units import GIB
-
-_NUM = r"-?[\d.]{1,16}"
-
 
 ASCEND_RULES: tuple[LineRule, ...] = (
     LineRule(
         "ascend_memory_on_startup",
         "GiB for NPU graph memory",
-        rf"{ON_STARTUP}Actual usage: (?P<weights_gib>{_NUM}) GiB for weights, "
-        rf"(?P<activation_gib>{_NUM}) GiB for peak activation, "
-        rf"(?P<non_torch_gib>{_NUM}) GiB for non-torch memory, "
+        rf"{ON_STARTUP}Actual usage: (?P<weights_gib>{NUMBER}) GiB for weights, "
+        rf"(?P<activation_gib>{NUMBER}) GiB for peak activation, "
+        rf"(?P<non_torch_gib>{NUMBER}) GiB for non-torch memory, "
         rf"{GRAPHS_TOOK} GiB for NPU graph memory\. "
         rf"Replace gpu_memory_utilization with {SUGGESTED}"
-        rf"\. Current KV cache memory: (?P<kv_cache_gib>{_NUM}) GiB",
+        rf"\. Current KV cache memory: (?P<kv_cache_gib>{NUMBER}) GiB",
         MemoryBudgetSet,
         device="ascend",
         samples=(

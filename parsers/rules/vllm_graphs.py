@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 
-from parsers.base import LineRule, Made, Sample, note_rule, phase_rule
+from parsers.base import NUMBER, LineRule, Made, Sample, note_rule, phase_rule
 from parsers.engine.signals import BarUpdate, LazyCaptureFinished, LazyCaptureStarted
 from warmup_insights.model.events import (
     GraphMemoryEstimated,
@@ -18,8 +18,6 @@ from warmup_insights.model.events import (
     PhaseMarked,
 )
 from warmup_insights.units import GIB, MIB, gib, parse_clock
-
-_NUM = r"-?[\d.]{1,16}"
 
 
 def _bar(match: re.Match[str]) -> Made:
@@ -194,7 +192,7 @@ GRAPH_RULES: tuple[LineRule, ...] = (
     LineRule(
         "lazy_capture_finished",
         "finished in ",
-        rf"\s{{4,60}}finished in (?P<duration_s>{_NUM}) secs, took (?P<memory_mib>{_NUM}) MiB",
+        rf"\s{{4,60}}finished in (?P<duration_s>{NUMBER}) secs, took (?P<memory_mib>{NUMBER}) MiB",
         LazyCaptureFinished,
         device="cuda",
         samples=(
@@ -208,7 +206,7 @@ GRAPH_RULES: tuple[LineRule, ...] = (
     LineRule(
         "graph_memory_estimated",
         "Estimated CUDA graph memory",
-        rf"Estimated CUDA graph memory: (?P<estimated>{_NUM}) GiB total",
+        rf"Estimated CUDA graph memory: (?P<estimated>{NUMBER}) GiB total",
         build=_estimated,
         device="cuda",
         samples=(
@@ -222,8 +220,8 @@ GRAPH_RULES: tuple[LineRule, ...] = (
     LineRule(
         "graph_pool_memory",
         " graph pool memory: ",
-        rf"(?:CUDA|ACL) graph pool memory: (?P<actual_gib>{_NUM}) GiB \(actual\), "
-        rf"(?P<estimated_gib>{_NUM}) GiB \(estimated\)",
+        rf"(?:CUDA|ACL) graph pool memory: (?P<actual_gib>{NUMBER}) GiB \(actual\), "
+        rf"(?P<estimated_gib>{NUMBER}) GiB \(estimated\)",
         GraphMemoryEstimated,
         device="cuda",
         samples=(
@@ -288,12 +286,12 @@ GRAPH_RULES: tuple[LineRule, ...] = (
         "graph_estimate_reserved",
         " graph memory profiling ",
         r"(?:(?P<enabled>(?:CUDA|ACL) graph memory profiling is enabled) .{1,120}?"
-        rf"current --gpu-memory-utilization=(?P<used>{_NUM}) "
-        rf"(?:is equivalent to --gpu-memory-utilization=(?P<rest>{_NUM}) )?|"
+        rf"current --gpu-memory-utilization=(?P<used>{NUMBER}) "
+        rf"(?:is equivalent to --gpu-memory-utilization=(?P<rest>{NUMBER}) )?|"
         r"In v[\d.]{1,8}, CUDA graph memory profiling will .{1,260}?from "
-        rf"(?P<without>{_NUM}) to |"
+        rf"(?P<without>{NUMBER}) to |"
         r"(?:CUDA|ACL) graph memory profiling is disabled .{1,360}?from "
-        rf"(?P<disabled>{_NUM}) to )",
+        rf"(?P<disabled>{NUMBER}) to )",
         build=_reserved,
         device="cuda",
         samples=(

@@ -8,15 +8,13 @@ from __future__ import annotations
 
 import re
 
-from parsers.base import LineRule, Made, Sample, note_rule, phase_rule
+from parsers.base import SECONDS, LineRule, Made, Sample, note_rule, phase_rule
 from parsers.engine.convert import text_of
 from warmup_insights.model.events import (
     Note,
     PhaseMarked,
     RuntimeCompile,
 )
-
-_SECONDS = r"(?P<duration_s>[\d.]{1,16})"
 
 
 def _runtime_compile(match: re.Match[str]) -> Made:
@@ -103,7 +101,7 @@ KERNEL_RULES: tuple[LineRule, ...] = (
         r"CuTeDSL warmup compiled \d{1,9} units in|"
         r"[\w ]{0,60}TileLang warmup finished in|"
         r"ROCm segmented attention autotune ready: .{1,120}?elapsed=) ?"
-        rf"{_SECONDS} ?s",
+        rf"{SECONDS} ?s",
         "kernel_warmup",
         "end",
         Sample(
@@ -203,7 +201,7 @@ KERNEL_RULES: tuple[LineRule, ...] = (
     LineRule(
         "aiter_built",
         "finish build [",
-        rf"(?P<own>\[aiter\] )?finish build \[(?P<what>\w{{1,120}})\], cost {_SECONDS}s",
+        rf"(?P<own>\[aiter\] )?finish build \[(?P<what>\w{{1,120}})\], cost {SECONDS}s",
         build=_built,
         device="rocm",
         startup_only=True,

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import re
 
-from parsers.base import LineRule, Made, Sample, note_rule, phase_rule
+from parsers.base import NUMBER, LineRule, Made, Sample, note_rule, phase_rule
 from parsers.engine.convert import model_of, text_of
 from parsers.engine.signals import ModelNamed
 from warmup_insights.model.events import (
@@ -17,7 +17,6 @@ from warmup_insights.model.events import (
 )
 from warmup_insights.units import GIB
 
-_NUM = r"-?[\d.]{1,16}"
 SECONDS = r"(?P<duration_s>[\d.]{1,16})"
 
 
@@ -239,7 +238,7 @@ LOAD_RULES: tuple[LineRule, ...] = (
         "model_loaded",
         ("oading model weights took", "odel loading took"),
         r"(?:Loading model weights|Model loading) took "
-        rf"(?:(?P<delta_gib>{_NUM}) Gi?B|(?P<delta_mib>{_NUM}) MiB)(?: memory)?"
+        rf"(?:(?P<delta_gib>{NUMBER}) Gi?B|(?P<delta_mib>{NUMBER}) MiB)(?: memory)?"
         rf"(?: and {SECONDS} seconds)?\s*$",
         MemoryMeasured,
         fixed={"stage": "weights"},
@@ -269,9 +268,9 @@ LOAD_RULES: tuple[LineRule, ...] = (
     note_rule(
         "memory_external_weights",
         "Weights are held outside this process",
-        rf"Weights are held outside this process: of the (?P<usable_gib>{_NUM}) GiB "
-        rf"utilization budget, (?P<external_gib>{_NUM}) GiB is externally held and "
-        rf"(?P<own_gib>{_NUM}) GiB remains.{{0,100}}",
+        rf"Weights are held outside this process: of the (?P<usable_gib>{NUMBER}) GiB "
+        rf"utilization budget, (?P<external_gib>{NUMBER}) GiB is externally held and "
+        rf"(?P<own_gib>{NUMBER}) GiB remains.{{0,100}}",
         "memory",
         "INFO 09-16 20:04:12 [utils.py:751] Weights are held outside this process: of "
         "the 71.26 GiB utilization budget, 20.0 GiB is externally held and 51.26 GiB "
@@ -286,7 +285,7 @@ LOAD_RULES: tuple[LineRule, ...] = (
         "checkpoint",
         "Filesystem type for checkpoints",
         r"Filesystem type for checkpoints: (?P<filesystem>[\w.\-]{1,40})\. "
-        rf"Checkpoint size: (?P<size_gib>{_NUM}) GiB\. Available RAM: (?P<available_gib>{_NUM}) GiB",
+        rf"Checkpoint size: (?P<size_gib>{NUMBER}) GiB\. Available RAM: (?P<available_gib>{NUMBER}) GiB",
         "checkpoint",
         "INFO 07-16 19:53:31 [weight_utils.py:869] Filesystem type for "
         "checkpoints: GPFS. Checkpoint size: 361.06 GiB. Available RAM: 900.00 "

@@ -9,12 +9,10 @@ from __future__ import annotations
 
 import re
 
-from parsers.base import LineRule, Made, Sample
+from parsers.base import NUMBER, LineRule, Made, Sample
 from parsers.engine.convert import convert_groups
 from warmup_insights.model.events import MemoryBudgetSet, MemoryMeasured, PhaseMarked
 from warmup_insights.units import GIB, MIB, mib
-
-_NUM = r"-?[\d.]{1,16}"
 
 
 def _profiled(match: re.Match[str]) -> list[Made]:
@@ -45,13 +43,13 @@ def _profiled_in_one(match: re.Match[str]) -> Made:
     return MemoryBudgetSet(usable_bytes=usable, **stated)
 
 
-_UTILIZATION = rf"(?P<gpu_memory_utilization>{_NUM})"
+_UTILIZATION = rf"(?P<gpu_memory_utilization>{NUMBER})"
 GRAPHS_TOOK = r"(?:(?P<graph_gib>[\d.]{1,16})|-[\d.]{1,16})"
 """A difference of free memory: below zero, another program gave more back than graphs took,
 which is unknown then."""
 ON_STARTUP = (
-    rf"Free memory on device \((?P<free_gib>{_NUM})/(?P<total_gib>{_NUM}) GiB\) on startup\. "
-    rf"Desired GPU memory utilization is \({_UTILIZATION}, (?P<usable_gib>{_NUM}) GiB\)\. "
+    rf"Free memory on device \((?P<free_gib>{NUMBER})/(?P<total_gib>{NUMBER}) GiB\) on startup\. "
+    rf"Desired GPU memory utilization is \({_UTILIZATION}, (?P<usable_gib>{NUMBER}) GiB\)\. "
 )
 """How the budget begins that an engine sums up once it is warm."""
 SUGGESTED = (
@@ -63,7 +61,7 @@ MEMORY_RULES: tuple[LineRule, ...] = (
     LineRule(
         "kv_cache_memory",
         "Available KV cache memory",
-        rf"Available KV cache memory: (?P<kv_cache_gib>{_NUM}) GiB",
+        rf"Available KV cache memory: (?P<kv_cache_gib>{NUMBER}) GiB",
         MemoryBudgetSet,
         samples=(
             Sample(
@@ -76,8 +74,8 @@ MEMORY_RULES: tuple[LineRule, ...] = (
     LineRule(
         "kv_cache_reserved",
         "for KV Cache as specified",
-        rf"Initial free memory (?P<free_gib>{_NUM}) GiB,? reserved "
-        rf"(?P<kv_cache_gib>{_NUM}) ?GiB (?:memory )?for KV Cache as specified",
+        rf"Initial free memory (?P<free_gib>{NUMBER}) GiB,? reserved "
+        rf"(?P<kv_cache_gib>{NUMBER}) ?GiB (?:memory )?for KV Cache as specified",
         MemoryBudgetSet,
         samples=(
             Sample(
@@ -94,13 +92,13 @@ MEMORY_RULES: tuple[LineRule, ...] = (
     LineRule(
         "memory_on_startup",
         "Free memory on device (",
-        rf"{ON_STARTUP}Actual usage is (?:(?P<weights_gib>{_NUM}) GiB for weight, |"
-        rf"(?P<consumed_gib>{_NUM}) GiB for consumed memory \(weights \+ non-torch\), )?"
-        rf"(?:(?P<activation_gib>{_NUM}) GiB for peak activation,)?"
-        rf"(?: (?P<non_torch_gib>{_NUM}) GiB for non-torch memory,)?"
+        rf"{ON_STARTUP}Actual usage is (?:(?P<weights_gib>{NUMBER}) GiB for weight, |"
+        rf"(?P<consumed_gib>{NUMBER}) GiB for consumed memory \(weights \+ non-torch\), )?"
+        rf"(?:(?P<activation_gib>{NUMBER}) GiB for peak activation,)?"
+        rf"(?: (?P<non_torch_gib>{NUMBER}) GiB for non-torch memory,)?"
         rf"(?: and {GRAPHS_TOOK} GiB for CUDAGraph memory\.)?"
         rf"(?: Replace gpu_memory_utilization config with {SUGGESTED}"
-        rf"\. Current kv cache memory in use is (?P<kv_cache_bytes>{_NUM} (?:GiB|bytes)))?",
+        rf"\. Current kv cache memory in use is (?P<kv_cache_bytes>{NUMBER} (?:GiB|bytes)))?",
         MemoryBudgetSet,
         device="cuda",
         samples=(
@@ -171,9 +169,9 @@ MEMORY_RULES: tuple[LineRule, ...] = (
     LineRule(
         "memory_requested",
         "Initial free memory: ",
-        rf"Initial free memory: (?P<free_gib>{_NUM}) GiB(?:; Requested memory: "
-        rf"{_UTILIZATION} \(util\), |, free memory: {_NUM} GiB, requested GPU memory: )"
-        rf"(?P<usable_gib>{_NUM}) GiB",
+        rf"Initial free memory: (?P<free_gib>{NUMBER}) GiB(?:; Requested memory: "
+        rf"{_UTILIZATION} \(util\), |, free memory: {NUMBER} GiB, requested GPU memory: )"
+        rf"(?P<usable_gib>{NUMBER}) GiB",
         MemoryBudgetSet,
         samples=(
             Sample(
@@ -199,7 +197,7 @@ MEMORY_RULES: tuple[LineRule, ...] = (
     LineRule(
         "memory_after_profiling",
         "Free memory after profiling",
-        rf"Free memory after profiling: (?P<free_gib>{_NUM}) GiB \(total\)",
+        rf"Free memory after profiling: (?P<free_gib>{NUMBER}) GiB \(total\)",
         MemoryMeasured,
         fixed={"stage": "profile_run"},
         samples=(
@@ -230,11 +228,11 @@ MEMORY_RULES: tuple[LineRule, ...] = (
         "memory_profiled",
         "Memory profiling takes",
         r"Memory profiling takes (?P<duration_s>[\d.]{1,12}) seconds"
-        rf"(?:\. Total non KV cache memory: {_NUM} ?GiB; "
-        rf"torch peak memory increase: (?P<activation_gib>{_NUM}) ?GiB; "
-        rf"(?:non-torch forward increase memory: (?P<non_torch_gib>{_NUM}) ?GiB|"
-        rf"total consumed \(from mem_get_info\): (?P<consumed_gib>{_NUM}) ?GiB); "
-        rf"weights memory: (?P<weights_gib>{_NUM}) ?GiB)?",
+        rf"(?:\. Total non KV cache memory: {NUMBER} ?GiB; "
+        rf"torch peak memory increase: (?P<activation_gib>{NUMBER}) ?GiB; "
+        rf"(?:non-torch forward increase memory: (?P<non_torch_gib>{NUMBER}) ?GiB|"
+        rf"total consumed \(from mem_get_info\): (?P<consumed_gib>{NUMBER}) ?GiB); "
+        rf"weights memory: (?P<weights_gib>{NUMBER}) ?GiB)?",
         build=_profiled,
         samples=(
             Sample(
@@ -253,8 +251,8 @@ MEMORY_RULES: tuple[LineRule, ...] = (
     LineRule(
         "memory_multimodal_reserve",
         "for frontend multimodal decoding",
-        rf"Reserving {_NUM} GiB of GPU memory for frontend multimodal decoding .{{1,300}}?"
-        rf"KV cache memory reduced to (?P<kv_cache_gib>{_NUM}) GiB",
+        rf"Reserving {NUMBER} GiB of GPU memory for frontend multimodal decoding .{{1,300}}?"
+        rf"KV cache memory reduced to (?P<kv_cache_gib>{NUMBER}) GiB",
         MemoryBudgetSet,
         samples=(
             Sample(
@@ -269,9 +267,9 @@ MEMORY_RULES: tuple[LineRule, ...] = (
     LineRule(
         "memory_cpu",
         "GiB for KV cache",
-        rf"(?:Auto|Explicitly) set \((?P<kv_cache_gib>{_NUM})/(?P<total_gib>{_NUM})\) GiB for KV "
-        rf"cache on node \d{{1,5}}(?:, with (?P<usable_gib>{_NUM}) GiB requested memory for "
-        rf"the worker\. (?P<consumed_gib>{_NUM}) GiB)?",
+        rf"(?:Auto|Explicitly) set \((?P<kv_cache_gib>{NUMBER})/(?P<total_gib>{NUMBER})\) GiB for KV "
+        rf"cache on node \d{{1,5}}(?:, with (?P<usable_gib>{NUMBER}) GiB requested memory for "
+        rf"the worker\. (?P<consumed_gib>{NUMBER}) GiB)?",
         MemoryBudgetSet,
         device="cpu",
         samples=(
@@ -296,8 +294,8 @@ MEMORY_RULES: tuple[LineRule, ...] = (
     LineRule(
         "memory_xpu_before",
         "Before memory profiling run",
-        rf"Before memory profiling run, total GPU memory: (?P<total_mib>{_NUM}) MB, model load "
-        rf"takes (?P<weights_mib>{_NUM}) MB",
+        rf"Before memory profiling run, total GPU memory: (?P<total_mib>{NUMBER}) MB, model load "
+        rf"takes (?P<weights_mib>{NUMBER}) MB",
         MemoryBudgetSet,
         device="xpu",
         samples=(
@@ -312,9 +310,9 @@ MEMORY_RULES: tuple[LineRule, ...] = (
     LineRule(
         "memory_xpu_after",
         "After memory profiling run",
-        rf"After memory profiling run, peak memory usage is (?P<peak>{_NUM}) MB, ?torch mem "
-        rf"is (?P<torch>{_NUM}) MB, non-torch mem is (?P<non_torch>{_NUM}) MB, free gpu "
-        rf"memory is {_NUM} MB",
+        rf"After memory profiling run, peak memory usage is (?P<peak>{NUMBER}) MB, ?torch mem "
+        rf"is (?P<torch>{NUMBER}) MB, non-torch mem is (?P<non_torch>{NUMBER}) MB, free gpu "
+        rf"memory is {NUMBER} MB",
         build=_xpu_after,
         device="xpu",
         samples=(
@@ -330,9 +328,9 @@ MEMORY_RULES: tuple[LineRule, ...] = (
         "v0_profiled_in_one",
         "Memory profiling results: total_gpu_memory=",
         # Up to 0.6.5 (`worker/worker.py`); its peak holds weights and activations.
-        rf"Memory profiling results: total_gpu_memory=(?P<total_gib>{_NUM})GiB initial_memory_"
-        rf"usage={_NUM}GiB peak_torch_memory={_NUM}GiB memory_usage_post_profile={_NUM}Gi[bB] "
-        rf"non_torch_memory=(?P<non_torch_gib>{_NUM})GiB kv_cache_size=(?P<kv_cache_gib>{_NUM})GiB "
+        rf"Memory profiling results: total_gpu_memory=(?P<total_gib>{NUMBER})GiB initial_memory_"
+        rf"usage={NUMBER}GiB peak_torch_memory={NUMBER}GiB memory_usage_post_profile={NUMBER}Gi[bB] "
+        rf"non_torch_memory=(?P<non_torch_gib>{NUMBER})GiB kv_cache_size=(?P<kv_cache_gib>{NUMBER})GiB "
         rf"gpu_memory_utilization={_UTILIZATION}",
         build=_profiled_in_one,
         samples=(
@@ -354,8 +352,8 @@ MEMORY_RULES: tuple[LineRule, ...] = (
     LineRule(
         "v0_profiled_total",
         "the current vLLM instance can use",
-        rf"the current vLLM instance can use total_gpu_memory \((?P<total_gib>{_NUM})GiB\) x "
-        rf"gpu_memory_utilization \({_UTILIZATION}\) = (?P<usable_gib>{_NUM})GiB",
+        rf"the current vLLM instance can use total_gpu_memory \((?P<total_gib>{NUMBER})GiB\) x "
+        rf"gpu_memory_utilization \({_UTILIZATION}\) = (?P<usable_gib>{NUMBER})GiB",
         MemoryBudgetSet,
         device="cuda",
         samples=(
@@ -369,10 +367,10 @@ MEMORY_RULES: tuple[LineRule, ...] = (
     LineRule(
         "v0_profiled_parts",
         "model weights take",
-        rf"model weights take (?P<weights_gib>{_NUM})GiB; non_torch_memory takes "
-        rf"(?P<non_torch_gib>{_NUM})GiB; PyTorch activation peak memory takes "
-        rf"(?P<activation_gib>{_NUM})GiB; the rest of the memory reserved for KV Cache is "
-        rf"(?P<kv_cache_gib>{_NUM})GiB",
+        rf"model weights take (?P<weights_gib>{NUMBER})GiB; non_torch_memory takes "
+        rf"(?P<non_torch_gib>{NUMBER})GiB; PyTorch activation peak memory takes "
+        rf"(?P<activation_gib>{NUMBER})GiB; the rest of the memory reserved for KV Cache is "
+        rf"(?P<kv_cache_gib>{NUMBER})GiB",
         MemoryBudgetSet,
         device="cuda",
         samples=(

@@ -8,11 +8,10 @@ Source: vLLM `config/`, `platforms/`, `compilation/`, `v1/core/kv_cache_utils.py
 
 from __future__ import annotations
 
-from parsers.base import LineRule, Sample, note_rule, phase_rule
+from parsers.base import NUMBER, LineRule, Sample, note_rule, phase_rule
 from warmup_insights.model.events import ConfigRecorded
 from warmup_insights.units import GIB, MIB
 
-_NUM = r"-?[\d.]{1,16}"
 _CONFIG = ("config.py", "__init__.py", "vllm.py", "compilation.py", "xpu.py", "cpu.py",
            "tpu.py", "openvino.py", "model.py", "breakable_cudagraph.py",
            "model_runner.py", "gpu_model_runner.py", "encoder_cudagraph.py",
@@ -94,9 +93,9 @@ NOTE_RULES: tuple[LineRule, ...] = (
     note_rule(
         "graph_mode_estimate",
         ("MiB first-capture", "encoder CUDA graph memory: "),
-        rf"Estimated (?P<mode>\w{{1,40}}) CUDA graph memory: (?P<first_mib>{_NUM}) MiB "
-        rf"first-capture \+ \((?P<num_graphs>\d{{1,7}})-1\) . (?P<each_mib>{_NUM}) MiB|"
-        rf"Estimated encoder CUDA graph memory: (?P<all_mib>{_NUM}) MiB for "
+        rf"Estimated (?P<mode>\w{{1,40}}) CUDA graph memory: (?P<first_mib>{NUMBER}) MiB "
+        rf"first-capture \+ \((?P<num_graphs>\d{{1,7}})-1\) . (?P<each_mib>{NUMBER}) MiB|"
+        rf"Estimated encoder CUDA graph memory: (?P<all_mib>{NUMBER}) MiB for "
         r"(?P<count>\d{1,7}) graphs",
         "cuda_graphs",
         "DEBUG 09-16 20:04:12 [gpu_model_runner.py:6360] Estimated FULL CUDA graph "
@@ -217,9 +216,9 @@ NOTE_RULES: tuple[LineRule, ...] = (
             "[PrefetchOffloader] Initialized",
         ),
         r"Initialized multimodal GPU IPC memory pool with (?P<pool_bytes>\d{1,18}) bytes .{1,200}|"
-        rf"[\w ]{{1,40}} decode workspace: (?P<workspace_gib>{_NUM}) GiB|"
-        rf"Peak GPU memory after loading weights: (?P<peak_gib>{_NUM}) GiB|"
-        rf"worker requested memory: (?P<requested_gib>{_NUM}) ?GiB|"
+        rf"[\w ]{{1,40}} decode workspace: (?P<workspace_gib>{NUMBER}) GiB|"
+        rf"Peak GPU memory after loading weights: (?P<peak_gib>{NUMBER}) GiB|"
+        rf"worker requested memory: (?P<requested_gib>{NUMBER}) ?GiB|"
         r"The model has a long context length \((?P<max_model_len>\d{1,12})\)\. .{1,400}|"
         r"Total CPU offloaded parameters: .{1,60}|"
         r"\[PrefetchOffloader\] Initialized \d{1,7} modules\. .{1,300}",

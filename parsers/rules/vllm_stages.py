@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import re
 
-from parsers.base import LineRule, Made, Sample, note_rule, phase_rule
+from parsers.base import NUMBER, SECONDS, LineRule, Made, Sample, note_rule, phase_rule
 from parsers.engine.convert import text_of, words_of
 from warmup_insights.model.events import (
     MemoryBudgetSet,
@@ -20,9 +20,6 @@ from warmup_insights.model.events import (
     SleepModeChanged,
 )
 from warmup_insights.units import GIB, gib
-
-_NUM = r"-?[\d.]{1,16}"
-_SECONDS = r"(?P<duration_s>[\d.]{1,16})"
 
 
 def _chat_template(match: re.Match[str]) -> Made:
@@ -85,7 +82,7 @@ STAGE_RULES: tuple[LineRule, ...] = (
     phase_rule(
         "multimodal_warmup_took",
         "ulti-modal warmup completed",
-        rf"(?:Readonly m|M)ulti-modal warmup completed in {_SECONDS}s",
+        rf"(?:Readonly m|M)ulti-modal warmup completed in {SECONDS}s",
         "multimodal_warmup",
         "end",
         Sample(
@@ -135,7 +132,7 @@ STAGE_RULES: tuple[LineRule, ...] = (
         "encoder_graphs_took",
         "Encoder graph capturing finished",
         r"Encoder graph capturing finished in (?P<seconds>[\d.]{1,12}) secs, took "
-        rf"(?P<taken>{_NUM}) GiB",
+        rf"(?P<taken>{NUMBER}) GiB",
         build=_encoder_captured,
         samples=(
             Sample(
@@ -190,8 +187,8 @@ STAGE_RULES: tuple[LineRule, ...] = (
     LineRule(
         "sleep_freed",
         ("Sleep mode freed", "Sleep mode (level="),
-        rf"Sleep mode (?:\(level=\d\) )?freed (?P<freed_gib>{_NUM}) GiB memory, "
-        rf"(?P<used_gib>{_NUM}) GiB memory is still in use",
+        rf"Sleep mode (?:\(level=\d\) )?freed (?P<freed_gib>{NUMBER}) GiB memory, "
+        rf"(?P<used_gib>{NUMBER}) GiB memory is still in use",
         SleepModeChanged,
         fixed={"action": "sleep"},
         samples=(
@@ -217,8 +214,8 @@ STAGE_RULES: tuple[LineRule, ...] = (
     LineRule(
         "sleep_offloaded",
         "MemAllocator: sleep freed",
-        rf"(?:CuMem|XpuMem)Allocator: sleep freed {_NUM} GiB memory in total, of which "
-        rf"(?P<host_gib>{_NUM}) GiB is backed up in CPU",
+        rf"(?:CuMem|XpuMem)Allocator: sleep freed {NUMBER} GiB memory in total, of which "
+        rf"(?P<host_gib>{NUMBER}) GiB is backed up in CPU",
         SleepModeChanged,
         fixed={"action": "sleep"},
         samples=(
@@ -233,7 +230,7 @@ STAGE_RULES: tuple[LineRule, ...] = (
     LineRule(
         "sleep_discarded",
         "MemAllocator: discarded",
-        rf"(?:CuMem|XpuMem)Allocator: discarded (?P<freed_gib>{_NUM}) GiB for tags "
+        rf"(?:CuMem|XpuMem)Allocator: discarded (?P<freed_gib>{NUMBER}) GiB for tags "
         r"(?P<tags>.{1,200}?)\.\s*$",
         SleepModeChanged,
         fixed={"action": "discard"},
@@ -250,7 +247,7 @@ STAGE_RULES: tuple[LineRule, ...] = (
         "Applying persisted startup plan",
         r"(?P<text>Applying persisted startup plan \(fingerprint \w{1,80}\): "
         r"kv_cache_memory_bytes=(?P<bytes>\d{1,18}) .{1,40}?recorded free-memory baseline "
-        rf"(?P<baseline_gib>{_NUM}) GiB, current (?P<free_gib>{_NUM}) GiB.{{1,300}})",
+        rf"(?P<baseline_gib>{NUMBER}) GiB, current (?P<free_gib>{NUMBER}) GiB.{{1,300}})",
         build=_plan_applied,
         samples=(
             Sample(
@@ -265,8 +262,8 @@ STAGE_RULES: tuple[LineRule, ...] = (
     note_rule(
         "startup_plan_refused",
         "Startup plan not applied",
-        rf"Startup plan not applied: current free memory \((?P<free_gib>{_NUM}) GiB\) is "
-        rf"below the recorded baseline \((?P<baseline_gib>{_NUM}) GiB\).{{0,200}}",
+        rf"Startup plan not applied: current free memory \((?P<free_gib>{NUMBER}) GiB\) is "
+        rf"below the recorded baseline \((?P<baseline_gib>{NUMBER}) GiB\).{{0,200}}",
         "startup_plan",
         "INFO 09-16 20:04:12 [startup_plan.py:123] Startup plan not applied: current free "
         "memory (70.50 GiB) is below the recorded baseline (78.50 GiB); falling back to "
@@ -320,9 +317,9 @@ STAGE_RULES: tuple[LineRule, ...] = (
     note_rule(
         "memory_grew",
         "Free memory grew by",
-        rf"Free memory grew by (?P<grown_gib>{_NUM}) GiB during profiling \(initial "
-        rf"(?P<initial_gib>{_NUM}) GiB, current (?P<free_gib>{_NUM}) GiB\)\. Sizing the "
-        rf"KV cache from the (?P<reserved_gib>{_NUM}) GiB torch reserved.{{0,100}}",
+        rf"Free memory grew by (?P<grown_gib>{NUMBER}) GiB during profiling \(initial "
+        rf"(?P<initial_gib>{NUMBER}) GiB, current (?P<free_gib>{NUMBER}) GiB\)\. Sizing the "
+        rf"KV cache from the (?P<reserved_gib>{NUMBER}) GiB torch reserved.{{0,100}}",
         "memory",
         "WARNING 09-16 20:04:12 [gpu_worker.py:146] Free memory grew by 1.5 GiB during "
         "profiling (initial 70.0 GiB, current 71.5 GiB). Sizing the KV cache from the "
@@ -337,7 +334,7 @@ STAGE_RULES: tuple[LineRule, ...] = (
     note_rule(
         "experts_rearranged",
         "Rearranged experts",
-        rf"Rearranged experts.{{0,20}}?in {_SECONDS} (?:s|seconds)\.",
+        rf"Rearranged experts.{{0,20}}?in {SECONDS} (?:s|seconds)\.",
         "experts",
         "INFO 09-16 20:04:12 [eplb_state.py:958] Rearranged experts (profile) in 1.20 s.",
         values={"duration_s": 1.2},

@@ -27,6 +27,7 @@ from warmup_insights.analysis.plan.planning import (
 from warmup_insights.errors import InputError, SettingError
 from warmup_insights.model.figures import contradictory
 from warmup_insights.model.summary import PHASES, PhaseBuckets
+from warmup_insights.rules.capture import num_units
 from warmup_insights.units import MIB, format_bytes
 
 RESERVE = "VLLM_GRAPH_RESERVED_MEM"
@@ -349,7 +350,7 @@ def _fitting_batches(
     size of a decode (vllm-fork `habana_model_runner.py`, `warmup_graphs`).
     """
     captured = set(part.captured_buckets or ()) & set(part.buckets)
-    tokens = {b: b[0] * (b[1] if phase == "prompt" else 1) for b in part.buckets}
+    tokens = {bucket: num_units(phase, bucket) for bucket in part.buckets}
     held = sum(tokens[bucket] for bucket in captured)
     if not held:
         return finding
