@@ -185,14 +185,17 @@ def _count(buckets: tuple[Any, ...] | None) -> int | None:
 
 
 def bucket_changes(result: Comparison) -> pd.DataFrame:
-    """Every bucket that changed: run, phase, bucket, change, before, after."""
+    """Every bucket that changed: run, phase, bucket, change, and where a change has
+    figures before, after."""
     names = _names_by_id(result)
     rows: list[tuple[str, ...]] = []
     for change in result.buckets:
         head = (names[change.run_id], change.phase)
         rows += [(*head, *row) for row in _changed(change)]
     columns = ["run", "phase", "bucket", "change", "before", "after"]
-    return pd.DataFrame(rows, columns=columns)
+    frame = pd.DataFrame(rows, columns=columns)
+    has_figures = any(any(row[-2:]) for row in rows)
+    return frame if has_figures else frame.drop(columns=["before", "after"])
 
 
 def _changed(change: BucketChange) -> list[tuple[str, ...]]:

@@ -151,7 +151,8 @@ def _buckets(result: Comparison, _: Sequence[RunSummary]) -> None:
     widgets.table(
         counts, key="bucket-sets", title="Bucket sets",
         hint="Against the first run: which buckets came and went, which gained or "
-        "lost a graph, and which changed their cost by more than a tenth.",
+        "lost a graph, and which changed their cost by more than a tenth: slower or faster, "
+        "and larger or smaller in memory.",
         simulated=_simulated(result),
     )  # fmt: skip
     changes = comparing.bucket_changes(result)
