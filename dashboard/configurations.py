@@ -27,6 +27,7 @@ from warmup_insights.analysis.pareto import (
 )
 from warmup_insights.analysis.plan.cache import CachePlan
 from warmup_insights.analysis.plan.planning import Plan, Planner, PlanSettings
+from warmup_insights.bucketing.base import WITHOUT_BUCKETS
 from warmup_insights.errors import InputError
 from warmup_insights.export.plans import cache_table
 from warmup_insights.model.figures import BY_NAME, contradictory, format_figure
@@ -148,7 +149,7 @@ def cache_frame(plans: Sequence[CachePlan]) -> pd.DataFrame:
 def sweep_command(summary: RunSummary) -> str:
     """A sweep whose points compare with this run, ready to be copied."""
     grid = "--gpu-memory-utilization 0.8,0.9,0.95"
-    if summary.device.kind not in ("cuda", "rocm", "tpu", "cpu", "xpu"):
+    if summary.device.kind not in WITHOUT_BUCKETS:
         grid += " --graph-reserved-mem 0.05,0.1,0.2"
     if summary.engine.name == "reference":
         device = (

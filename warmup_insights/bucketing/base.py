@@ -16,6 +16,9 @@ PHASES: tuple[Phase, Phase] = ("prompt", "decode")
 DIMENSIONS = ("batch_size", "query_len", "num_blocks")
 """The three dimensions of a bucket, in the order of its fields."""
 
+WITHOUT_BUCKETS = ("cuda", "rocm", "xpu", "cpu", "tpu")
+"""Kinds of devices on which vLLM makes no buckets and sets no memory aside for graphs."""
+
 
 class Bucket(NamedTuple):
     """A padded shape; buckets sort by batch size, then query length, then blocks.

@@ -15,6 +15,7 @@ from warmup_insights.analysis.fit.cost import Limits
 from warmup_insights.analysis.fit.report import fit_for_settings, run_costs
 from warmup_insights.analysis.plan.regenerate import bucketing_inputs, rules_version
 from warmup_insights.analysis.summary import Folded
+from warmup_insights.bucketing.base import WITHOUT_BUCKETS
 from warmup_insights.bucketing.settings import BucketingSettings
 from warmup_insights.bucketing.versions import rules_name
 from warmup_insights.cli.bucket_options import Request, read_bounded, settings_options
@@ -43,10 +44,6 @@ DEFAULT_BUCKETS = 64
 MAX_LINE = 100_000
 MAX_OPTION = 1_000_000
 MAX_BENCHMARK_BYTES = 1 << 30
-
-
-WITHOUT_BUCKETS = ("cuda", "rocm", "xpu", "cpu", "tpu")
-"""Kinds of devices on which vLLM reads no bucket file."""
 
 
 @click.command("fit", short_help="Find the buckets that waste least for traffic.")
