@@ -147,11 +147,15 @@ def test_each_engine_in_a_process_of_its_own_is_a_run(monkeypatch):
         session = Session(
             told, lambda settings, r=recorder, i=ids: i.append(settings.run_id) or r
         )
-        watch = engine_core.offline_engine(session, Call(("self",), (object(),), {}))
+        call = Call(("self",), (object(),), {})
+        assert list(engine_core.configure(session, call)) == []
+        watch = engine_core.offline_engine(session, call)
         next(watch)
         with pytest.raises(StopIteration):
             watch.send(Outcome(result=None))
         session.end_run()
+        marks = [event.name for event in of_kind(recorder.events, "phase_marked")]
+        assert marks == ["import", "configure", "start_engine"]
         kinds = [kind_of(event) for event in recorder.events]
         assert (kinds[0], kinds[-1]) == ("run_started", "run_finished")
         assert "server_ready" in kinds
