@@ -18,7 +18,12 @@ from tests.vllm_plugin.listening import (
 )
 from tests.vllm_plugin.running import environment
 from tests.vllm_plugin.standin_config import config_of
-from warmup_insights.model.events import EngineInitialized, Note, kind_of
+from warmup_insights.model.events import (
+    EngineInitialized,
+    Note,
+    RunFinished,
+    kind_of,
+)
 from warmup_insights.testing import folded
 from warmup_insights.units import GIB
 from warmup_insights.vllm_plugin import engine_core, facts
@@ -157,11 +162,15 @@ def test_each_engine_in_a_process_of_its_own_is_a_run(monkeypatch):
         session = Session(
             told, lambda settings, r=recorder, i=ids: i.append(settings.run_id) or r
         )
-        watch = engine_core.offline_engine(session, Call(("self",), (object(),), {}))
+        call = Call(("self",), (object(),), {})
+        assert list(engine_core.configure(session, call)) == []
+        watch = engine_core.offline_engine(session, call)
         next(watch)
         with pytest.raises(StopIteration):
             watch.send(Outcome(result=None))
         session.end_run()
+        marks = [event.name for event in of_kind(recorder.events, "phase_marked")]
+        assert marks == ["import", "configure", "start_engine"]
         kinds = [kind_of(event) for event in recorder.events]
         assert (kinds[0], kinds[-1]) == ("run_started", "run_finished")
         assert "server_ready" in kinds
@@ -179,6 +188,21 @@ def test_a_program_that_ends_before_it_is_ready_did_not_finish():
     up = EngineInitialized(duration_s=1.0, rank=0, time=1.5)
     for found, status in (stamped, "unknown"), ([*stamped, up], "finished"):
         assert folded(found, source_kind="recorder").summary.status == status
+
+
+def test_a_program_without_an_engine_does_not_import_until_its_end():
+    """`vllm bench serve`, or the program whose child processes have the engines."""
+    session, events = session_with_list()
+    session.begin_run()
+    session.end_run()
+    *start, end = [msgspec.structs.replace(each, time=0.0) for each in events]
+    stamped = [*start, msgspec.structs.replace(end, time=9.0)]
+    time = folded(stamped, source_kind="recorder").summary.time
+    assert time.seconds_by_phase() == {}
+    assert not time.wall_s
+    stopped = RunFinished(status="stopped", time=stamped[-1].time)
+    time = folded([*stamped[:-1], stopped], source_kind="recorder").summary.time
+    assert time.seconds_by_phase()["import"] > 0
 
 
 def test_a_server_that_is_interrupted_behind_its_engine_was_stopped():

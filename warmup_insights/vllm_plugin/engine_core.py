@@ -52,6 +52,7 @@ def configure(session: Session, call: Call) -> Watch:
     starts does so again, beside the engine.
     """
     if parent_process() is not None:
+        session.state.configured_at = time.time()
         return
     session.begin_run()
     session.emit(PhaseMarked, name="configure", edge="start")
@@ -154,7 +155,10 @@ def offline_engine(session: Session, call: Call) -> Watch:
     `LLM.__init__` itself is under way when plugins are loaded. A program may start such
     processes one after the other, as `vllm bench startup` does.
     """
+    began = session.state.configured_at
     session.begin_run(is_own=parent_process() is not None)
+    if began is not None:
+        session.emit(PhaseMarked, name="configure", edge="start", time=began)
     _begin(session, call)
     _mark_engine(session)
     outcome = yield

@@ -197,6 +197,8 @@ class State:
     sampling: Sampling | None = None
     defragmenting: Defragmenting | None = None
     capturing: Capturing | None = None
+    configured_at: float | None = None
+    """When a child process was configured; whether it gets an engine shows later."""
     is_engine_marked: bool = False
     """The start of the engine was recorded in this process."""
     is_of_server: bool = False

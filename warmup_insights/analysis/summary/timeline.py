@@ -193,11 +193,18 @@ class Timeline:
             self._worked_at = max(self._worked_at, time)
         if self._is_given_up and kind in _BEHIND_THE_END:
             return  # what lies before it is the end of processes
-        if kind is RunFinished and self._init_rank is not None:
-            return  # what an engine did for a server elsewhere is no part of its start
+        if isinstance(event, RunFinished) and self._did_other_work(event):
+            return
         self._is_given_up |= kind in (Failure, ShutdownRequested)
         if self._reaches(time) and kind not in _SERVING:
             self._startup(event, time)
+
+    def _did_other_work(self, end: RunFinished) -> bool:
+        """Whether what a program did up to its end is no part of a start: its engine was up,
+        for a server elsewhere, or it had none."""
+        doing = {own.doing for own in self.by_rank.values()}
+        has_none = end.status == "unknown" and doing <= {None, "import"}
+        return self._init_rank is not None or has_none
 
     def _special(  # noqa: C901, PLR0912 - a table: one case for each kind
         self, event: Event
