@@ -478,15 +478,15 @@ class RunTracker:
         """Steps by a bar. A process that has no peers has no rank.
 
         Of those that have, what stands first in a line has a name, and what is drawn over it
-        none (vLLM `system_utils.py _add_prefix`): the bar is of that process while no other
-        draws, as where each ends its line for that of a step. Bars in one line count for the
-        first of them.
+        none (vLLM `system_utils.py _add_prefix`): where each process ends its line for that
+        of a step, the bar below is its own. Bars in one line count for the first of them.
         """
         ranks = [rank for rank in self._ranks if rank is not None]
         if not ranks:
             return warmup_bar(state, phase, made, origin, is_shared=False)
-        drawing = [rank for rank in ranks if self._ranks[rank].is_drawing]
-        if origin.rank is not None and drawing in ([], [origin.rank]):
+        is_below = state.step is not None and state.step.signal.phase == phase
+        drawing = {rank for rank in ranks if self._ranks[rank].is_drawing}
+        if origin.rank is not None and is_below and drawing <= {origin.rank}:
             state.is_drawing = True
             return warmup_bar(state, phase, made, origin, is_shared=False)
         if has_step_line(self._ranks, phase):
