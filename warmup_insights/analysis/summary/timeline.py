@@ -202,8 +202,8 @@ class Timeline:
     def _did_other_work(self, end: RunFinished) -> bool:
         """Whether what a program did up to its end is no part of a start: its engine was up,
         for a server elsewhere, or it had none."""
-        doing = {own.doing for own in self.by_rank.values()}
-        has_none = end.status == "unknown" and doing <= {None, "import"}
+        going_on = {times.current for times in self.by_rank.values()}
+        has_none = end.status == "unknown" and going_on <= {None, "import"}
         return self._init_rank is not None or has_none
 
     def _special(  # noqa: C901, PLR0912 - a table: one case for each kind
