@@ -69,7 +69,7 @@ def _open(database: str, identity: int) -> EventStore:
 VERSIONS: Any = {
     RunRecord: lambda run: (
         *_place(), run.run_id, run.num_events, run.updated_at,
-        run.status, run.is_silent(time.time()),
+        run.status, run.has_no_heartbeat(time.time()),
     ),
     EventStore: lambda opened: (*_place(), *opened.newest_change()),
 }  # fmt: skip

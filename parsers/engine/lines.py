@@ -104,7 +104,7 @@ class LineParser:
         self._fronts, self._units = Fronts(), Units()
         self._copies = Copies()
         self._sources: dict[str | None, Source] = {}
-        self._source: str | None = None
+        self._source_name: str | None = None
         self._read_from(None)
         self._line = 0
         self._text = ""
@@ -116,18 +116,18 @@ class LineParser:
         source = self._sources.get(name)
         if source is None:
             source = self._sources[name] = Source()
-        self._source, self._now = name, source
-        self._open, self._joiner = source.open, source.joiner
-        if source.open is not None:
-            self._collect_for(source.open.ordinal)
+        self._source_name, self._source = name, source
+        self._run, self._joiner = source.run, source.joiner
+        if source.run is not None:
+            self._collect_for(source.run.ordinal)
 
     @property
     def reads_all(self) -> bool:
         """Whether ordinary lines matter now."""
         is_before_any = True
         for source in self._sources.values():
-            if source.open is not None:
-                if source.open.reads_all(self._line):
+            if source.run is not None:
+                if source.run.reads_all(self._line):
                     return True
                 is_before_any = False
         return is_before_any
@@ -140,19 +140,19 @@ class LineParser:
     @property
     def ending(self) -> Failure | ServingFailure | None:
         """The failure of the start-up that is open, as far as it is printed."""
-        return None if self._open is None else self._open.tracker.ending
+        return None if self._run is None else self._run.tracker.ending
 
     @property
     def has_stopped(self) -> bool:
         """Whether the engine of the start-up that is open failed or was stopped."""
-        return self._open is not None and self._open.tracker.failures.has_ended
+        return self._run is not None and self._run.tracker.failures.has_ended
 
     def take(self) -> list[tuple[int, list[Event]]]:
         """The events since the last call, by the ordinal of their run."""
         groups = [group for group in self._groups if group[1]]
         self._groups = []
-        if self._open is not None:
-            self._collect_for(self._open.ordinal)
+        if self._run is not None:
+            self._collect_for(self._run.ordinal)
         return groups
 
     def _collect_for(self, ordinal: int) -> None:
@@ -170,20 +170,20 @@ class LineParser:
         for record in records:
             if record.source is not None and record.writer is not None:
                 record.source = self._units.source_of(record.source, record.writer)
-            if record.source != self._source and not self._is_of_last(record):
+            if record.source != self._source_name and not self._is_of_last(record):
                 self._read_from(record.source)
             if self._joiner.passes(record):
-                self._dispatch_record(record, number)
+                self._read_record(record, number)
                 continue
             for whole, first in self._joiner.add(record, number):
-                self._dispatch_record(whole, first)
+                self._read_record(whole, first)
 
     def _is_of_last(self, record: Record) -> bool:
         """Whether a text is read as one of the container that printed the line before it:
         a prefix is put before a line, and not before what is drawn over it."""
         has_head = record.stamp or record.process or record.level
         is_bare = record.source is None and not has_head
-        is_redrawn = is_bare and self._sources[None].open is None
+        is_redrawn = is_bare and self._sources[None].run is None
         return is_redrawn or len(self._sources) >= MAX_SOURCES
 
     def counts(self, lines: bytes) -> bool:
@@ -208,14 +208,14 @@ class LineParser:
             if not like.source.joiner.is_idle or not usage.counts(figures):
                 return False
         for like, usage, figures in found:
-            if like.name != self._source:
+            if like.name != self._source_name:
                 self._read_from(like.name)
             usage.count(figures)
             like.run.lines += len(figures)
             self.report.matched[like.rule] += len(figures)
         return True
 
-    def _keep_like(self, rule: LineRule, record: Record, run: OpenRun) -> None:
+    def _keep_statistics(self, rule: LineRule, record: Record, run: OpenRun) -> None:
         """Keep what a statistics line looks like, and whose it is."""
         if run.waits_for_request(self._line) or self._copies.are_of(record):
             return
@@ -228,19 +228,19 @@ class LineParser:
             return
         lines = lines_like(head, record.message, rule)
         if lines.head in self._counted or len(self._counted) < MAX_HEADS:
-            like = _Counted(lines, rule.name, self._source, self._now, run)
+            like = _Counted(lines, rule.name, self._source_name, self._source, run)
             self._counted[lines.head] = like
 
     def settle(self) -> None:
         """Read errors without the lines that may follow: in a log that grows they may never
         come."""
-        last = self._source
+        last = self._source_name
         for name, source in list(self._sources.items()):
             for record, line in source.joiner.take_error():
-                if name != self._source:
+                if name != self._source_name:
                     self._read_from(name)
-                self._dispatch_record(record, line)
-        if self._source != last:
+                self._read_record(record, line)
+        if self._source_name != last:
             self._read_from(last)
 
     def close(self) -> None:
@@ -248,15 +248,15 @@ class LineParser:
         for name in list(self._sources):
             self._read_from(name)
             for record, line in self._joiner.close():
-                self._dispatch_record(record, line)
+                self._read_record(record, line)
             if self.num_runs == 0:
-                for matched in self._now.traceback.proven():
-                    self._accept(self._run_of(matched), matched)
-            for run in self._now.end_all():
+                for matched in self._source.traceback.proven():
+                    self._add_line(self._run_of(matched), matched)
+            for run in self._source.end_all():
                 self._end(run)
-            self._open = None
+            self._run = None
 
-    def _dispatch_record(self, record: Record, line: int) -> None:
+    def _read_record(self, record: Record, line: int) -> None:
         time = self._clock.time_of(record.outer, record.stamp)
         record.message = record.message.rstrip()
         if self._copies.has(record, time):
@@ -273,57 +273,61 @@ class LineParser:
             if record.is_json:
                 self.report.dialects["json"] += 1
             matched = Matched(rule, made, record, time, line)
-            current, is_behind_fence = self._open, self._now.is_fenced
-            if current is not None and not is_behind_fence and current.goes_on(matched):
-                self._count(current, matched)
-                self._deliver(current, matched)
+            current, is_behind_fence = self._run, self._source.is_fenced
+            if (
+                current is not None
+                and not is_behind_fence
+                and current.continues(matched)
+            ):
+                self._count_line(current, matched)
+                self._take_events(current, matched)
                 return
-        self._place(record, matched, line, time)
+        self._find_run(record, matched, line, time)
 
-    def _place(
+    def _find_run(
         self, record: Record, matched: Matched | None, line: int, time: float | None
     ) -> None:
         """Find the start-up of a record: an earlier one, the current one or the next."""
         if matched is not None and any(isinstance(m, CodeFence) for m in matched.made):
-            self._now.is_fenced = self._open is not None
+            self._source.is_fenced = self._run is not None
             self._counted.clear()
             return
-        if matched is not None and time is not None and self._now.is_fenced:
+        if matched is not None and time is not None and self._source.is_fenced:
             self._go_behind_fence(time, line)
-        current = self._open
-        owner = self._now.owner(record, matched) if self._now.beside else None
+        current = self._run
+        owner = self._source.owner(record, matched) if self._source.earlier else None
         if owner is not None:
-            owner.goes_on_beside = True
-            self._open = owner
+            owner.has_late_lines = True
+            self._run = owner
             self._collect_for(owner.ordinal)
         if matched is None:
-            self._unmatched(record, line, time)
+            self._add_unmatched(record, line, time)
         elif owner is not None or not self._is_late(matched):
-            self._accept(owner or self._run_of(matched), matched)
+            self._add_line(owner or self._run_of(matched), matched)
         elif current is None:
-            self._now.traceback.take(matched)
+            self._source.traceback.take(matched)
         if owner is not None and current is not None:
-            self._open = current
+            self._run = current
             self._collect_for(current.ordinal)
 
     def _go_behind_fence(self, time: float, line: int) -> None:
         """The next block of code in a page goes on with the log of the one before it, or
         holds another one."""
-        run, self._now.is_fenced = self._open, False
+        run, self._source.is_fenced = self._run, False
         if run is not None and run.is_near(time):
             text = "it is quoted in pieces"
             for event in run.tracker.take(Elided(text), Origin(None, None, line)):
                 self._emit(event)
             return
-        for ended in self._now.end_all():
+        for ended in self._source.end_all():
             self._end(ended)
-        self._open = None
+        self._run = None
 
-    def _accept(self, run: OpenRun, matched: Matched) -> None:
+    def _add_line(self, run: OpenRun, matched: Matched) -> None:
         """A line of a start-up, which may show more than what it makes."""
         rule, record = matched.rule, matched.record
-        if run.is_beyond(matched):
-            self._now.before.add_import(matched.time, shown_by(record))
+        if run.is_after_end(matched):
+            self._source.before_run.add_import(matched.time, shown_by(record))
             return
         if record.pid is not None and record.pid not in run.pids:
             self._add_process(run, rule, record.pid)
@@ -332,14 +336,14 @@ class LineParser:
         elif rule.starts == ENGINE_CONFIG:
             run.has_engine = True
             run.has_buckets = run.is_ready
-        self._count(run, matched)
+        self._count_line(run, matched)
         # Ray repeats it late, for processes that it does not name.
         is_late = record.is_repeated or run.is_other(record.actor)
         is_late = is_late or imports_late(rule, record)
         if not is_late or rule.name not in IMPORTING:
-            self._deliver(run, matched)
+            self._take_events(run, matched)
 
-    def _count(self, run: OpenRun, matched: Matched) -> None:
+    def _count_line(self, run: OpenRun, matched: Matched) -> None:
         """Count a line of a start-up and take notice of who printed it."""
         rule, record, line = matched.rule, matched.record, matched.line
         if run.evidence.add_line(record):
@@ -352,16 +356,16 @@ class LineParser:
         if rule.name in SPAWNING:
             run.note_front(rule, record)
         if run.is_other(record.actor):
-            self._now.note_actor(record.actor, matched.time)
-        for event in run.pass_line(matched.time, line, record):
+            self._source.note_actor(record.actor, matched.time)
+        for event in run.add_line(matched.time, line, record):
             self._emit(event)
         if run.lines < CREDITED_LINES:
             run.evidence.add_rule(rule, matched.made)
 
     def _run_of(self, matched: Matched) -> OpenRun:
         """The start-up that is open, or another one that begins with a line."""
-        run = self._open
-        if run is None or run.is_left(matched):
+        run = self._run
+        if run is None or run.is_followed_by(matched):
             run = self._begin(matched)
         for event in run.moved(matched):
             self._emit(event)
@@ -371,7 +375,7 @@ class LineParser:
     def _is_late(self, matched: Matched) -> bool:
         """Whether a line is of a start that is over, or of none."""
         made, record = matched.made, matched.record
-        if self._open is None:
+        if self._run is None:
             # The end of a traceback may be all of it; its prefix shows whose it is.
             is_own = record.process is not None and any(map(is_cause, made))
             is_own = is_own or (record.level is not None and any(map(is_at_work, made)))
@@ -380,44 +384,44 @@ class LineParser:
                 isinstance(m, ServerReady) for m in made
             )
             return is_web or (is_foreign(made) and not is_own)
-        if self._open.is_long_before(matched):
+        if self._run.is_long_before(matched):
             return True
-        if record.pid is None or matched.rule.starts or record.pid in self._open.pids:
+        if record.pid is None or matched.rule.starts or record.pid in self._run.pids:
             return False
-        is_over = record.pid in self._now.over
+        is_over = record.pid in self._source.ended_pids
         # A child that a process forks has its name: what it raises may be the cause.
         is_stop = bool(made) and all(isinstance(m, ShutdownLine) for m in made)
-        return is_over or (is_stop and self._open.is_restarted(record))
+        return is_over or (is_stop and self._run.is_restarted(record))
 
     def _add_process(self, run: OpenRun, rule: LineRule, pid: int) -> None:
         """Note that a process belongs to a run."""
         if len(run.pids) < MAX_PROCESSES:
             run.pids.add(pid)
         self._counted.clear()
-        if rule.starts and run is self._now.open:
-            for ended in self._now.replaced(pid):
+        if rule.starts and run is self._source.run:
+            for ended in self._source.replaced(pid):
                 self._end(ended)
 
-    def _unmatched(self, record: Record, line: int, time: float | None) -> None:
-        run = self._open
+    def _add_unmatched(self, record: Record, line: int, time: float | None) -> None:
+        run = self._run
         is_beside = run is not None and run.is_left_behind and record.process is None
-        is_fenced = self._now.is_fenced
+        is_fenced = self._source.is_fenced
         is_next = run is not None and run.is_restarted(record)
-        is_left = is_beside or is_fenced or is_next
-        if run is None or is_left or run.tracker.failures.is_over:
+        is_of_no_run = is_beside or is_fenced or is_next
+        if run is None or is_of_no_run or run.tracker.failures.is_over:
             # The last lines of a process that was stopped begin no later start.
             is_last = run is not None and record.pid in run.pids
             if not is_last and record.level not in ("ERROR", "CRITICAL"):
-                self._now.before.add_line(time, shown_by(record))
-        elif record.pid in run.pids or record.pid not in self._now.over:
+                self._source.before_run.add_line(time, shown_by(record))
+        elif record.pid in run.pids or record.pid not in self._source.ended_pids:
             if run.evidence.add_line(record):
                 run.ranks.add_process(record)
-            for event in run.pass_line(time, line, record):
+            for event in run.add_line(time, line, record):
                 self._emit(event)
         if self._dispatch.looks_relevant(record.message, record.level):
             self.report.add_unknown(line, record.message)
 
-    def _deliver(self, run: OpenRun, matched: Matched) -> None:
+    def _take_events(self, run: OpenRun, matched: Matched) -> None:
         """Give what a line makes to the tracker of its run."""
         made, record = matched.made, matched.record
         if not made:
@@ -433,13 +437,13 @@ class LineParser:
                 or kind is RankNamed
                 or (kind in _OF_SERVERS and run.is_of_other_server(item, record))
                 or (kind is Elided and not run.is_beside(matched.line))
-                or (kind is BarUpdate and record.pid is None and self._now.is_shared)
+                or (kind is BarUpdate and record.pid is None and self._source.is_shared)
             ):
                 continue  # nothing, or of another program
             if isinstance(item, Event):
-                item = run.follow(stamped(item, origin))
+                item = run.as_meant(stamped(item, origin))
             elif isinstance(item, FailureLine):
-                item = run.placed(item, record)
+                item = run.with_origin(item, record)
             elif kind in _AT_WORK:
                 self._note_work(matched, run)
             ready = run.tracker.take(item, origin)
@@ -459,11 +463,11 @@ class LineParser:
         """Take notice that an engine answers requests."""
         if not run.is_ready and (run.is_excerpt or run.is_server(matched.record)):
             # The log begins while the engine serves, or has no line that it got ready.
-            ready = run.follow(ServerReady(line=matched.line))
+            ready = run.as_meant(ServerReady(line=matched.line))
             for event in run.tracker.take(ready, Origin(None, None, matched.line)):
                 self._emit(event)
         if run.is_ready and matched.rule.event is StatisticsLine:
-            self._keep_like(matched.rule, matched.record, run)
+            self._keep_statistics(matched.rule, matched.record, run)
 
     def _emit(self, event: Event) -> None:
         self.report.events += 1
@@ -473,17 +477,17 @@ class LineParser:
         """Another start-up begins with a line, or with the lines before it."""
         time, line = matched.time, matched.line
         self._counted.clear()
-        for ended in self._now.set_aside():
+        for ended in self._source.begin_next():
             self._end(ended)
-        self._now.open = self._open = opened = OpenRun(self.num_runs)
+        self._source.run = self._run = opened = OpenRun(self.num_runs)
         self.num_runs += 1
         self._collect_for(opened.ordinal)
-        began, imported = self._now.before.start(time)
+        began, imported = self._source.before_run.start(time)
         if began != time:
-            for shown in self._now.before.shown:
+            for shown in self._source.before_run.shown:
                 opened.evidence.add_shown(shown)
         else:
-            began = self._now.actor_since(matched.record.actor, time)
+            began = self._source.actor_since(matched.record.actor, time)
         started = RunStarted(
             time=began, line=line, timezone=self._timezone,
             year_from=self._clock.year_from,
@@ -501,5 +505,5 @@ class LineParser:
         last = run.last_time, run.last_line
         for event in (*run.tracker.close(last), *run.identified()):
             self._emit(event)
-        if self._now.open is not None:
-            self._collect_for(self._now.open.ordinal)
+        if self._source.run is not None:
+            self._collect_for(self._source.run.ordinal)

@@ -152,7 +152,7 @@ class OpenRun:
     _is_mixed = False
     has_several = False
     """The server has other processes that may still import vLLM."""
-    goes_on_beside = False
+    has_late_lines = False
     """It printed lines behind the beginning of a later start."""
     is_left_behind = False
     """A process of another program or start printed the last line."""
@@ -235,7 +235,7 @@ class OpenRun:
         self.has_other_server = self.has_other_server or is_other or is_second
         return is_other
 
-    def placed(self, made: FailureLine, record: Record) -> FailureLine:
+    def with_origin(self, made: FailureLine, record: Record) -> FailureLine:
         """An error without a logger, with a mark where another actor of Ray printed it
         than those with lines of the engine, or the program that started them."""
         name = record.process
@@ -247,7 +247,7 @@ class OpenRun:
         is_own = any(other is None or _OF_VLLM.match(other) for other in others)
         return made if is_own else structs.replace(made, is_elsewhere=True)
 
-    def goes_on(self, matched: Matched) -> bool:
+    def continues(self, matched: Matched) -> bool:
         """Cheap answer for most lines: of a known process, shortly after the last one, or
         of none and without an event."""
         time, last, pid = matched.time, self.last_time, matched.record.pid
@@ -276,7 +276,7 @@ class OpenRun:
             yield Note(topic="mixed", text=MIXED)
         self._address = made.address
 
-    def is_left(self, matched: Matched) -> bool:
+    def is_followed_by(self, matched: Matched) -> bool:
         """Whether a record belongs to another, later start-up."""
         rule, made, record = matched.rule, matched.made, matched.record
         if rule.name == CONFIG_STATED or self._is_part(matched):
@@ -291,7 +291,7 @@ class OpenRun:
             or (later > EARLIER_S and imports_unnamed(rule, record))
         ):
             return True
-        if self.is_excerpt and self._is_followed(matched, later):
+        if self.is_excerpt and self._is_excerpt_followed(matched, later):
             return True
         if rule.starts and self._is_copy(matched):
             return False
@@ -304,7 +304,7 @@ class OpenRun:
         is_near = -BACK_S <= later <= LEAP_S
         return not is_near and any(isinstance(item, _STARTUP) for item in made)
 
-    def _is_followed(self, matched: Matched, later: float) -> bool:
+    def _is_excerpt_followed(self, matched: Matched, later: float) -> bool:
         """Whether another program begins in an excerpt that has no line which opens a
         start-up: without names of processes, which import vLLM themselves, it imports vLLM
         after weights were loaded or long after the last line; or it loads weights while
@@ -318,7 +318,7 @@ class OpenRun:
             for item in matched.made
         )
 
-    def is_beyond(self, matched: Matched) -> bool:
+    def is_after_end(self, matched: Matched) -> bool:
         """Whether a process that has no name yet imports vLLM after this start-up failed,
         was stopped or got ready, has its KV cache, loads its model, which all its workers
         do together, or long after its last line: it is of the next one, or of another
@@ -330,9 +330,11 @@ class OpenRun:
         is_far = time is not None and last is not None and time - last > LEAP_S
         is_late = (self.is_loading or self.has_cache) and not self.has_several
         has_all = is_late and bool(self._openings)
-        is_beyond = failures.is_ready or failures.is_over or is_end or has_all or is_far
-        self.is_left_behind = is_beyond
-        return is_beyond
+        is_after_end = (
+            failures.is_ready or failures.is_over or is_end or has_all or is_far
+        )
+        self.is_left_behind = is_after_end
+        return is_after_end
 
     def note_front(self, rule: LineRule, record: Record) -> None:
         """Keep which process has the settings of an engine that it starts next.
@@ -458,7 +460,7 @@ class OpenRun:
         """Whether no line of the run with a time stands far above a line."""
         return self.timed_line is None or line - self.timed_line <= NEAR_LINES
 
-    def pass_line(
+    def add_line(
         self, time: float | None, line: int, record: Record
     ) -> tuple[Event, ...]:
         """Count a line; the stretch of time before it, if nothing was printed in it, and
@@ -543,7 +545,7 @@ class OpenRun:
         if (contradiction := self.evidence.contradiction()) is not None:
             yield Note(topic="contradiction", text=contradiction)
 
-    def follow(self, event: Event) -> Event:
+    def as_meant(self, event: Event) -> Event:
         """The event as it is meant at this place of the run."""
         if type(event) not in _FOLLOWED:
             return event
@@ -618,7 +620,7 @@ class BeforeRun:
         return (first, imported) if is_near else (time, None)
 
 
-MAX_BESIDE = 8
+MAX_EARLIER = 8
 """Start-ups that may go on while a later one of the same source is read."""
 
 
@@ -626,12 +628,12 @@ class Source:
     """What is kept for one container, pod or unit whose lines are in a file."""
 
     def __init__(self) -> None:
-        self.open: OpenRun | None = None
-        self.beside: list[OpenRun] = []
+        self.run: OpenRun | None = None
+        self.earlier: list[OpenRun] = []
         """Earlier starts whose processes may still print."""
-        self.over: set[int] = set()
+        self.ended_pids: set[int] = set()
         """Processes of starts that are over."""
-        self.before = BeforeRun()
+        self.before_run = BeforeRun()
         self._actors: dict[int, float] = {}
         """When actors of Ray first printed beside the start in another one."""
         self.traceback = Traceback()
@@ -656,14 +658,14 @@ class Source:
 
         An engine core belongs to the start that waits for one with its model.
         """
-        pid, current = record.pid, self.open
+        pid, current = record.pid, self.run
         if pid is None or current is None or pid in current.pids:
             return None
         if matched is None or not matched.rule.starts:
             actor = record.actor
             if current.is_of(actor):
                 return None
-            own = (r for r in self.beside if pid in r.pids or r.is_of(actor))
+            own = (r for r in self.earlier if pid in r.pids or r.is_of(actor))
             return next(own, None) or self._engine_of(record, current)
         if matched.rule.starts != ENGINE_CONFIG:
             return None
@@ -671,7 +673,7 @@ class Source:
         if current.model is None or current.model in models:
             return None
         return next(
-            (r for r in self.beside if not r.has_engine and r.model in models), None
+            (r for r in self.earlier if not r.has_engine and r.model in models), None
         )
 
     def _engine_of(self, record: Record, current: OpenRun) -> OpenRun | None:
@@ -682,7 +684,7 @@ class Source:
             return None
         # It has the name of its groups before its server is ready, and may print nothing then.
         is_new = not is_grouped(name)
-        starts = [*self.beside, current]
+        starts = [*self.earlier, current]
         found = [
             run for run in starts
             if run.ranks.has_processes and not run.tracker.failures.is_over
@@ -695,13 +697,13 @@ class Source:
         """Whether several starts go on at the same time: a bar without a process may be of
         any of them."""
         return any(
-            run.goes_on_beside and not (run.is_ready or run.tracker.failures.is_over)
-            for run in self.beside
+            run.has_late_lines and not (run.is_ready or run.tracker.failures.is_over)
+            for run in self.earlier
         )
 
-    def set_aside(self) -> list[OpenRun]:
+    def begin_next(self) -> list[OpenRun]:
         """Another start begins: the current one may go on; those that must end now."""
-        current, self.open = self.open, None
+        current, self.run = self.run, None
         if current is None:
             return []
         if current.is_excerpt and current.has_cache:
@@ -712,23 +714,23 @@ class Source:
         ):
             ended = [current]
         else:
-            self.beside.append(current)
-            ended = self.beside[:-MAX_BESIDE]
-            del self.beside[:-MAX_BESIDE]
+            self.earlier.append(current)
+            ended = self.earlier[:-MAX_EARLIER]
+            del self.earlier[:-MAX_EARLIER]
         for run in ended:
-            self.over |= run.pids
+            self.ended_pids |= run.pids
         return ended
 
     def end_all(self) -> list[OpenRun]:
         """No line of these comes any more: all starts, the current one last."""
-        ended = [*self.beside, *([] if self.open is None else [self.open])]
-        self.beside, self.open = [], None
+        ended = [*self.earlier, *([] if self.run is None else [self.run])]
+        self.earlier, self.run = [], None
         return ended
 
     def replaced(self, pid: int) -> list[OpenRun]:
         """A new start has this process: earlier ones that had one of its number are
         over (in a container all have the same numbers)."""
-        self.over.discard(pid)
-        ended = [run for run in self.beside if pid in run.pids]
-        self.beside = [run for run in self.beside if pid not in run.pids]
+        self.ended_pids.discard(pid)
+        ended = [run for run in self.earlier if pid in run.pids]
+        self.earlier = [run for run in self.earlier if pid not in run.pids]
         return ended

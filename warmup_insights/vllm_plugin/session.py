@@ -117,7 +117,7 @@ class Session:
         """First event of a run, in the process that made its id, unless one is going on:
         an engine after one that was ready, failed or was given up is another run.
 
-        `is_own` where this process has an engine of its own, whoever started it.
+        `is_own` where this process has an engine of its own, started by itself or not.
         """
         if not (self._is_first or is_own):
             return
