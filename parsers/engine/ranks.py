@@ -72,6 +72,8 @@ class RankTable:
         """Workers that stated a world of their own, in order."""
         self._sizes: dict[str, int] = {}
         self._processes: set[tuple[str, int | None]] = set()
+        self._names: set[str] = set()
+        """Names in `_processes`."""
         self._seen: set[int] = set()
         self._num_engines = 0
         """Of this host where engines share nothing, else of all."""
@@ -195,14 +197,14 @@ class RankTable:
         is_engine = record.process.startswith("EngineCore")
         self._is_in_engine = self._is_in_engine or (is_worker and is_engine)
         if (record.process, record.pid) not in self._processes:
-            names = {name for name, _ in self._processes}
-            is_equal = record.process in names and record.process.startswith("Worker_")
-            self._has_engines |= is_equal and "DP" not in record.process
+            is_equal = record.process.startswith("Worker_") and "DP" not in record.process
+            self._has_engines |= is_equal and record.process in self._names
             if len(self._processes) < MAX_PROCESSES:
                 self._processes.add((record.process, record.pid))
+                self._names.add(record.process)
                 self._ranks.clear()
-            if is_engine:
-                cores = {_core_number(name) for name, _ in self._processes}
+            if is_engine and not self._has_engines:
+                cores = set(map(_core_number, self._names))
                 self._has_engines |= len(cores - {""}) > 1
             self.rank_of(record)
 
@@ -248,7 +250,7 @@ class RankTable:
         stated = set(self._by_pid.values())
         stated |= self._seen - set(self._unnumbered.values())
         workers = len(self._unnumbered) + self._has_driver if self._unnumbered else 0
-        if any(name == _UNNUMBERED[0] for name, _ in self._processes):
+        if _UNNUMBERED[0] in self._names:
             workers = max(workers, 2)  # they exist beside a rank 0 only
         product = self._num_workers
         if is_one_process_each and not 0 < self._world_size < product:
@@ -263,8 +265,8 @@ class RankTable:
         is_one_of_several = bool(is_open) and not (stated or self._sizes)
         if self._world_size or (seen > 1 and not is_one_of_several):
             return seen
-        workers_seen = [name for name, _ in self._processes if name.startswith(WORKERS)]
-        is_first = any(_is_of_several(name) for name in workers_seen)
+        workers_seen = [name for name in self._names if name.startswith(WORKERS)]
+        is_first = any(map(_is_of_several, workers_seen))
         return 0 if is_one_of_several or is_first or self._has_engines else None
 
     def _rank_of(self, record: Record) -> int | None:
@@ -316,7 +318,7 @@ class RankTable:
             return None
         if self._has_workers and not self._has_engines:
             return None
-        names = {name for name, _ in self._processes}
+        names = self._names
         cores = sorted(
             {int(_core_number(name)) for name in names if _core_number(name)}
         )
@@ -341,13 +343,12 @@ class RankTable:
         if "EP" in parts and "PP" not in parts:
             # The experts' group spans data and tensor parallel ranks in their order.
             return parts["EP"]
-        is_held = record.pid is not None and (
-            data + pipeline + tensor in self._by_pid.values()
-        )
-        if len(parts) == 1 and engine == 0 and not (self._has_engines or is_held):
+        if len(parts) == 1 and engine == 0 and not self._has_engines:
             # A name has each group of more than one rank (vLLM `v1/executor/
             # multiproc_executor.py setup_proc_title_and_log_prefix`): there is no other.
-            return data + pipeline + tensor
+            only = data + pipeline + tensor
+            if record.pid is None or only not in self._by_pid.values():
+                return only
         sizes = self._sizes
         if "TP" in sizes:
             return (data * sizes.get("PP", 1) + pipeline) * sizes["TP"] + tensor
@@ -355,6 +356,8 @@ class RankTable:
         # numbered above them as they appear, and no two have one number.
         known = self._by_name.get((name, engine))
         if known is None:
+            if len(self._by_name) >= MAX_RANKS:
+                return MAX_RANKS
             used = {*self._by_name.values(), *self._by_pid.values()}
             known = (
                 tensor
@@ -363,9 +366,8 @@ class RankTable:
             )
             if known in used:
                 known = max(used | self._seen) + 1
-            if len(self._by_name) < MAX_RANKS:
-                self._by_name[name, engine] = known
-                self._places.add((data, pipeline, tensor))
+            self._by_name[name, engine] = known
+            self._places.add((data, pipeline, tensor))
         return known
 
     def _is_part_of_grid(self) -> bool:
@@ -388,7 +390,7 @@ class RankTable:
             used = {*self._unnumbered.values(), *self._by_pid.values()}
             product = self._num_workers
             size = max(self._world_size, product)
-            has_core = any(name.startswith("EngineCore") for name, _ in self._processes)
+            has_core = any(name.startswith("EngineCore") for name in self._names)
             first = range(size > 1 and not self._has_driver)
             order = count() if has_core else chain(range(1, size), first, count(size))
             free = (rank for rank in order if rank not in used)

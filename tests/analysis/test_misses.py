@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import msgspec
 import pytest
 
 from tests.analysis.builders import generated, start_up, started, summary_of
@@ -52,6 +53,16 @@ def test_a_setting_has_the_highest_value_of_any_shape():
         "VLLM_PROMPT_QUERY_BUCKET_MAX=1024", "VLLM_PROMPT_BS_BUCKET_MAX=4",
     )  # fmt: skip
     assert [item.file_line for item in found] == ["(1, 1024, 0)", "(4, 700, 0)"]
+
+
+def test_a_shape_and_a_bucket_of_other_dimensions_need_no_range():
+    """The context of the bucket made instead is no size of the shape."""
+    settings = {f"VLLM_PROMPT_{n}_BUCKET_MAX": 1 for n in ("BS", "QUERY", "CTX")}
+    summary = summary_of([started(), miss(1, 2108, fallback=(1, 3200, 0))])
+    summary = msgspec.structs.replace(summary, config={**summary.config, **settings})
+    (found,) = diagnose(summary)
+    assert found.limits == (1, 1, 1)
+    assert found.needs == {}
 
 
 @pytest.mark.parametrize(

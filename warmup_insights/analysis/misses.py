@@ -74,12 +74,13 @@ class Diagnosis:
     @property
     def needs(self) -> dict[str, int]:
         """Range variables that are too small, with the value that the shape needs."""
+        if len(self.wanted) != len(self.shape):
+            return {}  # their dimensions are others
+        sizes = zip(self.ranges, self.limits, self.shape, self.wanted, strict=False)
         return {
-            name: self.wanted[d]
-            for d, (name, limit) in enumerate(
-                zip(self.ranges, self.limits, strict=False)
-            )
-            if limit is not None and self.shape[d] > limit
+            name: wanted
+            for name, limit, size, wanted in sizes
+            if limit is not None and size > limit
         }
 
     @property
