@@ -19,7 +19,6 @@ from msgspec.structs import replace
 from parsers.engine.dispatch import Matched
 from parsers.engine.signals import (
     AT_WORK,
-    CAPTURING,
     EXECUTING,
     FailureLine,
     FrameSeen,
@@ -134,8 +133,8 @@ class Traceback:
             self._lines, self._has_frame = [], False
         for item in matched.made:
             if isinstance(item, FrameSeen):
-                is_start = not is_at_work(item)
-                is_start = is_start and item.phase not in (EXECUTING, CAPTURING)
+                is_other = is_at_work(item) or item.phase == EXECUTING
+                is_start = not (is_other or item.is_weak)
                 self._has_frame = self._has_frame or is_start
             elif isinstance(item, FailureLine):
                 failed = _START_FAILED.search(item.message) is not None

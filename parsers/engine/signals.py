@@ -296,8 +296,6 @@ IN_REQUEST = "request"
 """The same, where one request failed."""
 EXECUTING = "executing"
 """The model runs: for requests, or in a start for a profiling run or a warm-up."""
-CAPTURING = "capturing"
-"""A graph is recorded: in a start, for itself or to estimate what graphs take."""
 
 
 class ErrorFollowed(Signal, frozen=True, gc=False):
@@ -314,9 +312,12 @@ class ErrorIgnored(Signal, frozen=True, gc=False):
 
 class FrameSeen(Signal, frozen=True, gc=False):
     """A function in a traceback that shows what the engine did: a stage, AT_WORK,
-    IN_REQUEST, EXECUTING or CAPTURING."""
+    IN_REQUEST or EXECUTING; or another line of it that does."""
 
     phase: str
+    is_weak: bool = False
+    """A stage that a function above names counts instead, as one that captures a graph to
+    estimate what graphs take; by itself it is no sign of a start."""
 
 
 class AssertionSeen(Signal, frozen=True, gc=False):

@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import re
 from itertools import product
 from statistics import fmean
 
@@ -14,7 +15,6 @@ from parsers.engine.failures import Failures, names_engine
 from parsers.engine.serving import BenchCollector, Usage
 from parsers.engine.signals import (
     AT_WORK,
-    CAPTURING,
     EXECUTING,
     IN_REQUEST,
     ArtifactFrame,
@@ -129,6 +129,8 @@ _INSIDE = frozenset(
 )
 """What a traceback shows, and the part of it that lines had named: the profiling run
 compiles, and a warm-up goes through buckets, the sampler and the defragmenter."""
+_TITLE = re.compile(r": \d{1,6} validation errors? for \S{1,200}$")
+"""What pydantic prints above the error itself."""
 
 
 class RunTracker:
@@ -385,7 +387,9 @@ class RunTracker:
                     made, origin, phase, is_of_start=is_of_start,
                     module=_module_above(state, origin),
                 )  # fmt: skip
-                state.frame = state.module = None
+                state.module = None
+                if _TITLE.search(made.message) is None:
+                    state.frame = None
                 return end_step(at, origin, is_finished=False)
             case ModelNamed():
                 if not self._has_model:
@@ -408,8 +412,8 @@ class RunTracker:
                 # With no stage above it, and all that runs the model in a start is over.
                 if self._is_made and state.frame is None:
                     self.failures.was_at_work, state.frame = True, AT_WORK
-            case FrameSeen() if made.phase == CAPTURING:
-                state.frame = state.frame or "graph_capture"
+            case FrameSeen(is_weak=True):
+                state.frame = state.frame or made.phase
             case FrameSeen():
                 self.failures.was_at_work |= is_at_work(made)
                 if made.phase == IN_REQUEST:

@@ -11,7 +11,6 @@ from collections.abc import Callable
 from parsers.base import NO_LEVEL, LineRule, Made, Sample
 from parsers.engine.signals import (
     AT_WORK,
-    CAPTURING,
     EXECUTING,
     IN_REQUEST,
     AssertionSeen,
@@ -126,9 +125,10 @@ def _thrown(match: re.Match[str]) -> Made:
 
 
 def _refused(match: re.Match[str]) -> list[Made]:
-    """What pydantic refuses is a setting, which is read before anything else."""
+    """What pydantic refuses is a setting, which is read before anything else unless the
+    traceback leads through another stage."""
     text = refusal(match[0]).rstrip()
-    return [FrameSeen("configure"), FailureLine(text, is_bare=True)]
+    return [FrameSeen("configure", is_weak=True), FailureLine(text, is_bare=True)]
 
 
 _ERROR = (
@@ -455,7 +455,7 @@ FAILURE_RULES: tuple[LineRule, ...] = (
         r'File "[^"]{1,200}/torch/cuda/graphs\.py", line \d{1,7}, in '
         r"(?:__enter__|__exit__|capture_begin|capture_end))\s*$",
         FrameSeen,
-        fixed={"phase": CAPTURING},
+        fixed={"phase": "graph_capture", "is_weak": True},
         samples=(
             Sample(
                 "(EngineCore_DP0 pid=3) ERROR 07-16 19:47:26 [core.py:866]     output = "

@@ -1691,3 +1691,36 @@ def test_the_run_that_compiles_on_a_cpu_is_the_warm_up_of_the_model():
     end = "(APIServer pid=1) RuntimeError: Engine core initialization failed.\n"
     text = START + "".join(map(worker.format, lines)) + end
     assert folded(events(text)).summary.failure.phase == "model_warmup"
+
+
+REFUSAL = (
+    "pydantic_core._pydantic_core.ValidationError: 1 validation error for QuantArgs",
+    "  Value error, group_size must be 128 [type=value_error, input_value={'a': 1}, "
+    "input_type=dict]",
+)
+
+
+@pytest.mark.parametrize(
+    ("frame", "phase"), [("load_model", "load_model"), ("create_engine_config", "configure")]
+)
+def test_what_pydantic_refuses_is_a_setting_unless_another_stage_reads_it(frame, phase):
+    lines = (
+        "EngineCore failed to start.",
+        "Traceback (most recent call last):",
+        f'  File "/x/vllm/v1/worker/gpu_model_runner.py", line 9, in {frame}',
+        *REFUSAL,
+    )
+    text = START + "".join(f"{CORE.format(5, line)}\n" for line in lines)
+    failure = folded(events(text)).summary.failure
+    assert failure.message == "ValueError: group_size must be 128"
+    assert failure.phase == phase
+
+
+def test_what_pydantic_refuses_in_another_program_is_no_start():
+    lines = (
+        "Traceback (most recent call last):",
+        '  File "/app/main.py", line 12, in <module>',
+        *REFUSAL,
+    )
+    runs, _ = read("".join(f"{line}\n" for line in lines))
+    assert runs == {}
