@@ -120,7 +120,7 @@ class LogReader:
         text = first.decode("utf-8", "replace")
         if margin := margin_of(text):
             whole = without_margin(whole, margin)
-        if is_escaped(text):
+        if is_escaped(first):
             whole = unescaped(whole)
             text = b"".join(unescaped([first])).decode("utf-8", "replace")
         self._clock.look_at(text)

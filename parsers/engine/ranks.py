@@ -197,7 +197,9 @@ class RankTable:
         is_engine = record.process.startswith("EngineCore")
         self._is_in_engine = self._is_in_engine or (is_worker and is_engine)
         if (record.process, record.pid) not in self._processes:
-            is_equal = record.process.startswith("Worker_") and "DP" not in record.process
+            is_equal = (
+                record.process.startswith("Worker_") and "DP" not in record.process
+            )
             self._has_engines |= is_equal and record.process in self._names
             if len(self._processes) < MAX_PROCESSES:
                 self._processes.add((record.process, record.pid))

@@ -164,6 +164,8 @@ def _joined(lines: list[str], width: Width) -> str:
 
 _QUOTED = re.compile("> ?")
 _NUMBERED = re.compile(r"[ \t]{0,20}(\d{1,9})(?:\t|:(?! |\d\d:))")
+_NUMBER = r"[ \t]{0,20}(\d{1,9})[\t:]"
+"""The same in a text that is known to have them, whatever follows."""
 MIN_NUMBERED = 3
 ELIDED = b"...\r"
 
@@ -180,7 +182,7 @@ def margin_of(text: str) -> re.Pattern[bytes] | None:
     numbers = [int(match[1]) for match in found if match is not None]
     are_rising = all(a < b for a, b in pairwise(numbers))
     if len(numbers) == len(lines) >= MIN_NUMBERED and are_rising:
-        return _margin(_NUMBERED.pattern)
+        return _margin(_NUMBER)
     if not text[:1].isspace():
         return None
     bare = next((line for line in dedent(text).split("\n") if line.strip()), "")
@@ -214,15 +216,22 @@ _ENTITIES = {
     b"quot": b'"', b"lt": b"<", b"gt": b">", b"amp": b"&",
 }  # fmt: skip
 _ENTITY = re.compile(rb"&(#x27|#39|#x2[Ff]|#47|quot|lt|gt|amp);")
-_ESCAPED = re.compile(
-    r"(?:DEBUG|INFO|WARNING|ERROR) \d\d-\d\d \d\d:\d\d:\d\d [^\n&]{1,400}"
-    r"&(?:#x27|#39|#x2[Ff]|#47|quot|lt|gt);"
+_LOGGED = re.compile(
+    rb"(?:DEBUG|INFO|WARNING|ERROR) \d\d-\d\d \d\d:\d\d:\d\d ([^\n]{1,4000})"
 )
+_TAG = re.compile(rb"</?[a-z]{1,8}(?: [^<>\n]{0,200})?/?>")
 
 
-def is_escaped(text: str) -> bool:
-    """Whether characters of a log are written as HTML has them, as a page is saved."""
-    return "&" in text and _ESCAPED.search(text) is not None
+def is_escaped(block: bytes) -> bool:
+    """Whether characters of a log are written as HTML has them, as a page is saved: then
+    each of them is, where an entity in a text that was logged stands beside others."""
+    if b"&" not in block:
+        return False
+    logged = [_TAG.sub(b"", line) for line in _LOGGED.findall(block)]
+    names = {name for line in logged for name in _ENTITY.findall(line)}
+    characters = {_ENTITIES[name] for name in names} - {b"&"}
+    bare = any(character in line for line in logged for character in characters)
+    return bool(characters) and not bare
 
 
 def unescaped(blocks: Iterable[bytes]) -> Iterator[bytes]:

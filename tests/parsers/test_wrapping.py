@@ -12,6 +12,7 @@ from parsers.engine.wrapping import (
     unwrapped,
     width_of,
     with_colours,
+    without_margin,
 )
 from tests.helpers import folded, of, read, summary_of
 from warmup_insights.model.events import ConfigRecorded, Failure
@@ -214,12 +215,14 @@ def test_characters_that_a_page_writes_as_entities_are_read(quote):
     assert report.lines == len(CUT)
 
 
-def test_an_entity_in_a_prompt_that_a_log_prints_is_as_it_is():
-    line = (
-        "INFO 06-07 13:20:00 [logger.py:39] Received request cmpl-1: prompt: 'a &amp; b', "
-        "params: SamplingParams(n=1)"
+@pytest.mark.parametrize("text", ["'a &amp; b'", "'a &lt; b'", "'a&#39;s'", "<b> &lt;"])
+def test_an_entity_in_a_prompt_that_a_log_prints_is_as_it_is(text):
+    lines = (
+        "INFO 06-07 13:19:58 [core.py:1] mode=<CUDAGraphMode.FULL: (2, 1)>",
+        f"INFO 06-07 13:20:00 [logger.py:39] Received request cmpl-1: prompt: {text}, "
+        "params: SamplingParams(n=1), lora_request='a'",
     )
-    assert not is_escaped("\n".join((*CUT, line)))
+    assert not is_escaped("\n".join((*CUT, *lines)).encode())
 
 
 def test_numbers_that_skip_show_lines_that_were_left_out():
@@ -247,3 +250,12 @@ def test_numbers_that_skip_show_lines_that_were_left_out():
     assert whole - picked == {"profile_run"}
     assert {"load_model", "graph_capture"} <= picked
     assert is_cut
+
+
+def test_numbers_before_lines_with_an_indent_show_nothing_left_out():
+    """Below the first block, which shows that lines have numbers."""
+    margin = margin_of("1:a\n2:b\n3:c\n")
+    block = b'4:d\n5:  File "x.py"\n6:12:00:01 e\n8:f\n'
+    assert b"".join(without_margin([block], margin)) == (
+        b'd\n  File "x.py"\n12:00:01 e\n...\rf\n'
+    )
