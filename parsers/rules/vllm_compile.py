@@ -8,10 +8,9 @@ from __future__ import annotations
 
 import re
 
-from parsers.base import LineRule, Made, Sample, note_rule, phase_rule
+from parsers.base import SECONDS, LineRule, Made, Sample, note_rule, phase_rule
 from parsers.engine.convert import text_of
 from parsers.engine.signals import ArtifactFrame, CacheFactor, RankNamed
-from parsers.rules.vllm_loading import SECONDS
 from warmup_insights.model.events import (
     CompileFinished,
     Note,

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import re
 
-from parsers.base import NUMBER, LineRule, Made, Sample, note_rule, phase_rule
+from parsers.base import NUMBER, SECONDS, LineRule, Made, Sample, note_rule, phase_rule
 from parsers.engine.convert import model_of, text_of
 from parsers.engine.signals import ModelNamed
 from warmup_insights.model.events import (
@@ -16,8 +16,6 @@ from warmup_insights.model.events import (
     PhaseMarked,
 )
 from warmup_insights.units import GIB
-
-SECONDS = r"(?P<duration_s>[\d.]{1,16})"
 
 
 def _load_started(match: re.Match[str]) -> list[Made]:

@@ -13,14 +13,13 @@ from __future__ import annotations
 
 import re
 
-from parsers.base import NO_LEVEL, LineRule, Made, Sample, note_rule
+from parsers.base import NO_LEVEL, SECONDS, LineRule, Made, Sample, note_rule
 from parsers.engine.signals import (
     RequestLine,
     ResponseLine,
     RoutesListed,
     ShutdownLine,
 )
-from parsers.rules.vllm_loading import SECONDS
 from warmup_insights.model.events import (
     SERVER_START,
     EngineInitialized,
