@@ -33,6 +33,7 @@ from tests.analysis.room_cases import (
     weights,
 )
 from warmup_insights.analysis.advice import FAILURE_RULES, RULES, advise
+from warmup_insights.analysis.advice.ways import more_devices
 from warmup_insights.analysis.sentences import cause_text
 from warmup_insights.export.findings import finding_lines, findings_markdown
 from warmup_insights.model.events import (
@@ -951,3 +952,11 @@ def test_a_warm_up_that_fails_on_hpu_may_be_left_out(kind, phase, is_offered, me
     failure = Failure(failure="error", message=message, phase=phase, line=7)
     text = offered([started("vllm-fork", device_kind=kind), failure])
     assert ("VLLM_SKIP_WARMUP=true" in text) is is_offered
+
+
+@pytest.mark.parametrize("name", ["tensor_parallel_size", "pipeline_parallel_size"])
+@pytest.mark.parametrize("value", [0, -2, 0.5])
+def test_a_size_that_divides_nothing_counts_as_one(name, value):
+    facts = facts_of([started("vllm"), config(**{name: value})])
+    (way,) = more_devices(facts)
+    assert way.changes == {"tensor_parallel_size": 2}

@@ -1701,7 +1701,8 @@ REFUSAL = (
 
 
 @pytest.mark.parametrize(
-    ("frame", "phase"), [("load_model", "load_model"), ("create_engine_config", "configure")]
+    ("frame", "phase"),
+    [("load_model", "load_model"), ("create_engine_config", "configure")],
 )
 def test_what_pydantic_refuses_is_a_setting_unless_another_stage_reads_it(frame, phase):
     lines = (

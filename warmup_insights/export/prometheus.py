@@ -78,7 +78,8 @@ def _metric(name: str, help_text: str, samples: Sequence[_Sample]) -> Iterator[s
     for labels, value in samples:
         text = ",".join(f'{key}="{_escaped(text)}"' for key, text in labels.items())
         # The shortest text that reads as this value, of whole ones without a point.
-        shown = f"{value:.17g}" if value == int(value) else repr(float(value))
+        number = float(value)
+        shown = f"{number:.17g}" if number.is_integer() else repr(number)
         yield f"{name}{{{text}}} {shown}"
 
 

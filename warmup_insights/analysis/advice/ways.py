@@ -153,21 +153,24 @@ def fewer_weight_bits(facts: RunFacts, weights: float | None) -> Iterator[Way]:
 
 def num_ranks(facts: RunFacts) -> int:
     """Devices of the engine: as it was set, or as many as printed lines."""
-    tensor = int(facts.summary.setting("tensor_parallel_size") or 1)
-    return max(tensor, facts.summary.ranks or 1)
+    return max(_parts(facts, "tensor_parallel_size"), facts.summary.ranks or 1)
 
 
 def num_devices(facts: RunFacts) -> int | None:
     """Devices that hold the weights once, each a part of them; None where unknown: on TPU one
     process has several. Data parallel ranks hold all of them once more."""
-    setting = facts.summary.setting
-    tensor, stages = setting("tensor_parallel_size"), setting("pipeline_parallel_size")
-    if tensor is not None:
-        return int(tensor * (stages or 1))
+    if facts.summary.setting("tensor_parallel_size") is not None:
+        stages = _parts(facts, "pipeline_parallel_size")
+        return _parts(facts, "tensor_parallel_size") * stages
     if facts.summary.device.kind == "tpu":
         return None
-    copies = int(setting("data_parallel_size") or 1)
+    copies = _parts(facts, "data_parallel_size")
     return max(1, (facts.summary.ranks or 1) // copies)
+
+
+def _parts(facts: RunFacts, name: str) -> int:
+    """Into how many parts a setting divides; what it cannot be counts as 1."""
+    return max(1, int(facts.summary.setting(name) or 1))
 
 
 def more_devices(facts: RunFacts, smallest: int = 2) -> Iterator[Way]:
@@ -176,7 +179,7 @@ def more_devices(facts: RunFacts, smallest: int = 2) -> Iterator[Way]:
     if now is None:
         yield Way("a larger --tensor-parallel-size", "more devices")
         return
-    stages = int(facts.summary.setting("pipeline_parallel_size") or 1)
+    stages = _parts(facts, "pipeline_parallel_size")
     size = -(-max(smallest, 2 * now) // stages)
     count = size * stages
     copies = max(1, num_ranks(facts) // now)
