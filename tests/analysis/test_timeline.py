@@ -633,3 +633,20 @@ def test_a_pass_over_buckets_is_one_phase_whether_its_steps_are_captured_or_not(
         WarmupStep(phase="prompt", mode="graph", duration_s=2.0, time=6.0, rank=0),
     )
     assert totals(time) == {"prompt_warmup": 6.0, "prompt_graphs": 2.0}
+
+
+@pytest.mark.parametrize(
+    ("ends", "known"),
+    [("profile_run", False), ("load_weights", True), ("load_model", True)],
+)
+def test_what_went_on_behind_lines_that_were_cut_out_is_unknown(ends, known):
+    """Unless the phase that ends there is the one before, or a part of it."""
+    time = time_of(
+        RunStarted(time=0.0),
+        PhaseMarked(name="load_model", edge="start", time=10.0),
+        Note(topic="elided", text="..."),
+        PhaseMarked(name=ends, edge="end", duration_s=5.0, time=200.0),
+    )
+    found = totals(time)
+    assert ("load_model" in found) is known
+    assert ("lines_cut_out" in found) is (ends == "profile_run")

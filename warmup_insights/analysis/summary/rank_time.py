@@ -245,9 +245,7 @@ class RankTime:
 
     def begin(self, name: str, time: float) -> None:
         """At `time` the phase `name` begins."""
-        if self.is_cut and self.current is not None and self.current != name:
-            self.current = CUT
-        self.is_cut = False
+        self._pass_cut(name, time)
         self._end_current(time, name)
         self.begun.add(name)
         self.current, self.current_since = name, time
@@ -256,7 +254,8 @@ class RankTime:
         """At `time` the phase `name` is over."""
         is_again = self.ended.get(name) == time and time.is_integer()
         self.ended[name] = time
-        before = self.last
+        is_cut, before = self.is_cut, self.last
+        self._pass_cut(name, time - (duration_s or 0.0))
         if duration_s is not None:
             self._end_current(time, name)
             stop = time
@@ -271,15 +270,23 @@ class RankTime:
             self._end_current(time, name, is_end=True)
         elif (
             before is not None
-            and not self.is_cut
+            and not is_cut
             and (self.prints_few_lines or not self.skips(name, is_end=True))
         ):
             self.spans.append(Span(name, before, time, BOUNDED))
-        self.is_cut = False
         is_later = _ORDER.get(name, -1) > _ORDER.get(self.current or "", math.inf)
-        if self.current == name or duration_s is None or is_later:
+        if self.current in (name, CUT) or duration_s is None or is_later:
             self.current = self.current_since = None
         self.last, self.last_ended = time, name
+
+    def _pass_cut(self, name: str, until: float) -> None:
+        """Where another phase begins or ends behind lines that are missing, it is unknown how
+        long the one before went on, unless that is no time `until` the other began."""
+        is_part = self.current == "load_model" and name in _LOADING
+        since = self.current_since
+        if self.is_cut and since is not None and until - since >= 2 * STAMP_S:
+            self.current = self.current if is_part or self.current == name else CUT
+        self.is_cut = False
 
     def mark(self, event: PhaseMarked, time: float) -> None:
         """A phase begins or ends, and its name is stated."""
