@@ -261,10 +261,11 @@ def ingest(
             outcomes = _ingest_here(store, files, options, jobs, run)
         outcomes += unread
         outcomes += _joined(store, outcomes, pods)
-        answers = _answers(store, outcomes)
+        is_for_people = not (as_json or json_lines)
+        answers = _answers(store, outcomes) if is_for_people else []
     if as_json:
         print_json({"files": [outcome.as_dict() for outcome in outcomes]})
-    elif not json_lines:
+    elif is_for_people:
         _print_outcomes(outcomes, label, answers)
     _exit(outcomes, strict)
 
