@@ -627,3 +627,12 @@ def test_a_few_steps_of_an_unknown_number_have_no_sum():
     ]
     part = folded([RunStarted(), *steps]).summary.phase("prompt")
     assert (part.warmed, part.steps_s) == (None, None)
+
+
+def test_kinds_of_multimodal_items_are_bounded():
+    steps = [
+        WarmupStep(phase="multimodal", modality=f"kind{n}", bucket=(n, n, 1))
+        for n in range(1000)
+    ]
+    phases = {row.phase for row in folded(steps).rows}
+    assert len(phases) == bucket_fates.MAX_KINDS + 1

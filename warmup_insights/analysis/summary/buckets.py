@@ -51,6 +51,8 @@ MULTIMODAL = "multimodal"
 """The phase whose list may be of something else than what runs: of the patches or batches
 that images are made of, or of counts above the limit of a prompt (vllm-gaudi
 `warmup_multimodal_graphs`)."""
+MAX_KINDS = 16
+"""Kinds of multimodal items that are counted apart; an engine has three or four."""
 _OF_A_CAPTURE = ("duration_s", "memory_bytes")
 _OF_THE_FIRST = (
     "index", "time", "free_before_bytes", "free_after_bytes", "estimate_bytes",
@@ -168,6 +170,8 @@ class Buckets:
         """Tokens of a step, as they were set."""
         self._modality: dict[int, str] = {}
         """Rank to the first kind of multimodal items that it ran."""
+        self._other_kinds: set[str] = set()
+        """Phases of the others."""
         self.routes: Routes = {
             WarmupStep: self._stepped,
             GraphCaptured: self._captured,
@@ -210,6 +214,9 @@ class Buckets:
         if self._modality.setdefault(rank, event.modality) == event.modality:
             return event.phase
         phase = f"{event.phase}_{event.modality}"
+        if phase not in self._other_kinds and len(self._other_kinds) >= MAX_KINDS:
+            return event.phase
+        self._other_kinds.add(phase)
         facts, first = self._facts[rank, phase], self._facts[rank, event.phase]
         facts.listed, facts.generated = first.listed, first.generated
         return phase
