@@ -72,6 +72,8 @@ def test_tokens_are_as_sure_as_the_sizes_of_the_log():
         planner.plan(PlanSettings(gpu_memory_utilization=use)) for use in (0.75, 0.5)
     )
     assert (near.kv_cache_tokens_step, own.kv_cache_tokens_step) == (100.0, 0.0)
+    assert near.num_kv_blocks_range == (19_993, 20_007)
+    assert own.num_kv_blocks_range == (own.num_kv_blocks,) * 2
     row = cache_table([near]).rows[0]
     assert ("320,000" in row, "20,000" in row) == (True, True)
 

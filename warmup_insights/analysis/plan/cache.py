@@ -13,6 +13,7 @@ the cache, unless it takes nothing.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from dataclasses import asdict, dataclass, replace
@@ -157,13 +158,17 @@ class CachePlanner:
             blocks, reach = self._resized(part or 0.0, chosen, width)
             size = self._tokens_of_a_block()
             tokens = tokens if size is None else blocks * size
+        step = self._tokens_step(chosen, reach)
+        if blocks and tokens and reach == (blocks, blocks):
+            off = math.ceil(step * blocks / tokens)
+            reach = max(0, blocks - off), blocks + off
         length = chosen["max_model_len"]
         buckets, notes = self._buckets(settings, blocks)
         return CachePlan(
             settings=chosen, is_own=is_own,
             kv_cache_bytes=_times(kv_cache_bytes(self.summary), share),
             num_kv_blocks=blocks, num_kv_blocks_range=reach, kv_cache_tokens=tokens,
-            kv_cache_tokens_step=self._tokens_step(chosen, reach),
+            kv_cache_tokens_step=step,
             max_concurrency=self._concurrency(part, length)
             if chosen["block_size"] == self.block_size or not blocks or not length
             else blocks / -(-length // chosen["block_size"]),
