@@ -334,8 +334,10 @@ class Failures:
         if self._is_stopped or (made.is_weak and self._is_certain()):
             return []
         self._is_stopped = self.has_ended = True
-        if self._is_gone:
-            return []  # what is left of the engine is stopped because of it
+        if self._is_gone and "SIGINT" not in made.message:
+            # What is left of the engine is stopped because of it: by SIGTERM (vLLM
+            # `v1/utils.py shutdown`). Ctrl-C reaches all processes, in any order.
+            return []
         in_start = in_start and not (self.is_ready or self.was_at_work)
         order = ShutdownRequested(message=made.message[:500], in_start=in_start)
         stopped = stamped(order, origin)

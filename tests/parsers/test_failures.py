@@ -1725,3 +1725,17 @@ def test_what_pydantic_refuses_in_another_program_is_no_start():
     )
     runs, _ = read("".join(f"{line}\n" for line in lines))
     assert runs == {}
+
+
+@pytest.mark.parametrize(
+    ("number", "kind"), [("SIGINT", "shutdown"), ("SIGTERM", "error")]
+)
+def test_a_worker_may_end_by_ctrl_c_before_its_engine_prints_it(number, kind):
+    """Of SIGTERM it is unknown whether a person sent it, or what stops the rest."""
+    gone = (
+        "(EngineCore pid=7) ERROR 07-16 10:30:00 [multiproc_executor.py:9] Worker proc "
+        "VllmWorker-0 died unexpectedly, shutting down executor.\n"
+        "(EngineCore pid=7) INFO 07-16 10:30:00 [core.py:1214] [shutdown] EngineCore: "
+        f"trigger received signal={number}\n"
+    )
+    assert folded(events(START + READY + gone)).summary.serving.end.kind == kind
