@@ -123,14 +123,16 @@ class RankTable:
             self._ranks.clear()
 
     def _set_device(self, pid: int, named: RankNamed) -> None:
-        """A worker stated its device, which shows its engine: those of a dense model have the
-        devices of a host one after the other (vLLM `config/parallel.py get_local_gpu_index`;
-        on HPU each engine counts its own)."""
+        """A worker stated its device, which shows its engine where there are several: those
+        of a dense model have the devices of a host one after the other (vLLM
+        `config/parallel.py get_local_gpu_index`; on HPU each engine counts its own). One with
+        a server of its own may have any devices of the host, and is alone in its log."""
         if named.local_rank is None or not named.world_size:
             return
         beyond = named.local_rank - named.rank
         engine, rest = divmod(beyond, named.world_size)
-        if engine > 0 and rest == 0 and len(self._engines) < MAX_PROCESSES:
+        is_one = engine > 0 and rest == 0 and self._has_engines
+        if is_one and len(self._engines) < MAX_PROCESSES:
             self._engines[pid] = engine
 
     def _of_own_world(self, record: Record) -> int | None:

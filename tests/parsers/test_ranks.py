@@ -485,3 +485,20 @@ def test_engines_without_names_that_print_beside_each_other_are_mixed():
     assert facts("tcp://10.0.0.1:3895") == ([], 9.75)  # a draft model
     assert facts("tcp://10.0.0.1:3895", "tcp://10.0.0.1:3895") == ([], 9.75)
     assert facts("tcp://10.0.0.1:3895", "tcp://10.0.0.1:4112") == (["mixed"], 2.25)
+
+
+@pytest.mark.parametrize(
+    "settings", ["", ", 'data_parallel_size': 4, 'data_parallel_rank': 2"]
+)
+def test_an_engine_that_is_alone_in_its_log_has_any_devices(settings):
+    text = (
+        "(APIServer pid=1) INFO 07-16 10:00:00 [api_utils.py:286] non-default args: "
+        f"{{'model': 'a/b', 'tensor_parallel_size': 2{settings}}}\n"
+    )
+    for rank in range(2):
+        text += (
+            f"(Worker pid=3{rank}) INFO 07-16 10:00:01 [parallel_state.py:1] world_size=2 "
+            f"rank={rank} local_rank={rank + 4} distributed_init_method=tcp://x backend=nccl\n"
+        ) + loaded(f"Worker_TP{rank} pid=3{rank}", 2)
+    assert [e.rank for e in of(MemoryMeasured, events(text))] == [0, 1]
+    assert summary_of(events(text))["ranks"] == 2
