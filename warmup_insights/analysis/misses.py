@@ -74,8 +74,8 @@ class Diagnosis:
     @property
     def needs(self) -> dict[str, int]:
         """Range variables that are too small, with the value that the shape needs."""
-        if len(self.wanted) != len(self.shape):
-            return {}  # their dimensions are others
+        if not self.is_known:
+            return {}
         sizes = zip(self.ranges, self.limits, self.shape, self.wanted, strict=False)
         return {
             name: wanted
@@ -85,8 +85,9 @@ class Diagnosis:
 
     @property
     def is_known(self) -> bool:
-        """Whether any of its limits is known."""
-        return any(limit is not None for limit in self.limits)
+        """Whether any of its limits is known, and the bucket made instead has its dimensions."""
+        is_same = len(self.wanted) == len(self.shape)
+        return is_same and any(limit is not None for limit in self.limits)
 
     @property
     def settings(self) -> tuple[str, ...]:

@@ -212,8 +212,9 @@ def leaves_budget(summary: RunSummary) -> bool:
 
 
 def kv_cache_bytes(summary: RunSummary) -> int | None:
-    """The budget of the KV cache, which it fills but for a rest of a block. Where a setting
-    gives its blocks, theirs, or what allocating them took; None where no line states it."""
+    """The budget of the KV cache, which it fills but for a rest of a block. Where it takes
+    less, the bytes of its blocks, or what allocating them took; None where no line states
+    either."""
     memory = summary.memory_or_none
     if not leaves_budget(summary):
         return memory.kv_cache_bytes
