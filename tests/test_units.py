@@ -9,6 +9,7 @@ from warmup_insights.units import (
     MIB,
     format_bytes,
     format_duration,
+    format_time,
     isoformat,
     parse_bytes,
     parse_clock,
@@ -117,3 +118,8 @@ def test_a_size_of_a_user_has_a_unit():
     for text in ("12", "-1", "12.5 "):
         with pytest.raises(ValueError, match="has no unit"):
             parse_size(text)
+
+
+@pytest.mark.parametrize("moment", [-98e9, 1e12, float("inf"), float("nan")])
+def test_a_time_that_no_calendar_has_is_unknown(moment):
+    assert (isoformat(moment), format_time(moment)) == (None, "?")

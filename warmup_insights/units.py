@@ -177,9 +177,8 @@ def format_percent(value: float | None) -> str:
 
 def format_time(epoch_s: float | None) -> str:
     """A UTC time to the second; `?` for None."""
-    if epoch_s is None:
-        return "?"
-    return datetime.fromtimestamp(epoch_s, timezone.utc).strftime("%Y-%m-%d %H:%M:%S")
+    moment = _moment(epoch_s)
+    return "?" if moment is None else moment.strftime("%Y-%m-%d %H:%M:%S")
 
 
 def parse_isoformat(text: str | None) -> float | None:
@@ -190,8 +189,17 @@ def parse_isoformat(text: str | None) -> float | None:
 
 
 def isoformat(epoch_s: float | None) -> str | None:
-    """ISO 8601 in UTC with a `Z`; None stays None."""
+    """ISO 8601 in UTC with a `Z`; None stays None, and is what no calendar has."""
+    moment = _moment(epoch_s)
+    return None if moment is None else moment.isoformat().replace("+00:00", "Z")
+
+
+def _moment(epoch_s: float | None) -> datetime | None:
+    """A time of the calendar; None for one before the year 1 or after 9999, such as that
+    of a log that states a longer duration."""
     if epoch_s is None:
         return None
-    stamp = datetime.fromtimestamp(epoch_s, timezone.utc)
-    return stamp.isoformat().replace("+00:00", "Z")
+    try:
+        return datetime.fromtimestamp(epoch_s, timezone.utc)
+    except (ValueError, OverflowError, OSError):
+        return None

@@ -219,7 +219,7 @@ def capture_list(summary: RunSummary) -> list[int]:
     """The sizes that the engine prints in its compilation_config, ascending."""
     text = str(summary.config.get("compilation_config") or "")
     match = re.search(r"cudagraph_capture_sizes['\"]?: ?\[([\d, ]{1,4000})\]", text)
-    return sorted({int(part) for part in match[1].split(",")}) if match else []
+    return sorted({*map(int, re.findall(r"\d{1,9}", match[1]))}) if match else []
 
 
 def _largest_batch(summary: RunSummary) -> tuple[int, str] | None:
