@@ -217,17 +217,19 @@ def test_a_server_that_is_interrupted_behind_its_engine_was_stopped():
     assert (summary.status, summary.failure) == ("stopped", None)
 
 
-@pytest.mark.parametrize("has_server", [True, False])
-def test_an_engine_without_a_web_server_is_ready_when_it_is_up(monkeypatch, has_server):
+@pytest.mark.parametrize("place", ["server", "below a server", "program"])
+def test_an_engine_without_a_web_server_is_ready_when_it_is_up(monkeypatch, place):
     monkeypatch.setitem(sys.modules, "uvicorn", sys)
-    if not has_server:
+    if place != "server":
         monkeypatch.delitem(sys.modules, "uvicorn")
+    if place == "below a server":
+        monkeypatch.setattr(engine_core, "parent_process", lambda: sys)
     session, events = session_with_list()
     watch = engine_core.server_engine(session, Call(("self",), (object(),), {}))
     next(watch)
     with pytest.raises(StopIteration):
         watch.send(Outcome(result=None))
-    assert len(of_kind(events, "server_ready")) == (not has_server)
+    assert len(of_kind(events, "server_ready")) == (place == "program")
 
 
 MEMORY = "CUDA out of memory. Tried to allocate 2.00 GiB."

@@ -120,11 +120,15 @@ def _sleeping(call: Call) -> set[str]:
 
 def server_engine(session: Session, call: Call) -> Watch:
     """`AsyncLLM.__init__`: the engine of a server is about to start. vLLM has loaded the
-    server by then; a program without one has prompts of its own."""
+    server by then; a program without one has prompts of its own.
+
+    Also `LLMEngine.__init__` of V0, which runs in a process below the server, where that
+    need not be loaded (`engine/multiprocessing/engine.py`).
+    """
     _begin(session, call)
     outcome = yield
     session.note_failure(outcome)
-    has_server = "uvicorn" in sys.modules
+    has_server = "uvicorn" in sys.modules or parent_process() is not None
     session.state.is_of_server = outcome.error is None and has_server
     if outcome.error is None and not has_server:
         note_ready(session)
