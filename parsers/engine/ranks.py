@@ -74,6 +74,8 @@ class RankTable:
         self._processes: set[tuple[str, int | None]] = set()
         self._names: set[str] = set()
         """Names in `_processes`."""
+        self._data_ranks: set[str] = set()
+        """Data parallel ranks in them."""
         self._seen: set[int] = set()
         self._num_engines = 0
         """Of this host where engines share nothing, else of all."""
@@ -206,6 +208,8 @@ class RankTable:
             if len(self._processes) < MAX_PROCESSES:
                 self._processes.add((record.process, record.pid))
                 self._names.add(record.process)
+                parts = dict(_PARTS.findall(record.process))
+                self._data_ranks |= {parts["DP"]} if "DP" in parts else set()
                 self._ranks.clear()
             if is_engine and not self._has_engines:
                 cores = set(map(_core_number, self._names))
@@ -343,8 +347,10 @@ class RankTable:
         name = record.process or ""
         engine = self._engine_of(record.pid, name)
         pipeline, tensor = (parts.get(part, 0) for part in ("PP", "TP"))
-        data = parts.get("DP", engine)
-        if "EP" in parts and "PP" not in parts:
+        # An engine with a server of its own is alone in its log, whichever of several it is.
+        is_alone = self._is_of_its_own and len(self._data_ranks) <= 1
+        data = 0 if is_alone else parts.get("DP", engine)
+        if "EP" in parts and "PP" not in parts and not is_alone:
             # The experts' group spans data and tensor parallel ranks in their order.
             return parts["EP"]
         if len(parts) == 1 and engine == 0 and not self._has_engines:

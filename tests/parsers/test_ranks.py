@@ -502,3 +502,21 @@ def test_an_engine_that_is_alone_in_its_log_has_any_devices(settings):
         ) + loaded(f"Worker_TP{rank} pid=3{rank}", 2)
     assert [e.rank for e in of(MemoryMeasured, events(text))] == [0, 1]
     assert summary_of(events(text))["ranks"] == 2
+
+
+@pytest.mark.parametrize(
+    ("engines", "expected"), [((2,), [0, 1]), ((0, 1), [0, 1, 2, 3])]
+)
+def test_an_engine_that_is_alone_in_its_log_has_the_first_ranks(engines, expected):
+    """As with a server for each engine of a model of experts, whose workers name theirs."""
+    text = (
+        "(APIServer pid=1) INFO 07-16 10:00:00 [api_utils.py:286] non-default args: "
+        "{'model': 'a/b', 'tensor_parallel_size': 2, 'data_parallel_size': 4, "
+        f"'data_parallel_rank': {engines[0]}}}\n"
+    )
+    for engine in engines:
+        for rank in range(2):
+            number = 2 * engine + rank
+            text += loaded(f"Worker_DP{engine}_TP{rank}_EP{number} pid=3{number}", 2)
+    assert sorted(e.rank for e in of(MemoryMeasured, events(text))) == expected
+    assert summary_of(events(text))["ranks"] == len(expected)
