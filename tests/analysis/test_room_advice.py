@@ -960,3 +960,9 @@ def test_a_size_that_divides_nothing_counts_as_one(name, value):
     facts = facts_of([started("vllm"), config(**{name: value})])
     (way,) = more_devices(facts)
     assert way.changes == {"tensor_parallel_size": 2}
+
+
+def test_a_list_of_buckets_of_other_sizes_is_no_error():
+    events = [started(), config(use_contiguous_pa=True), cache(100),
+              generated("decode", [(1, 1, 128), (1, 64)])]  # fmt: skip
+    assert only(events, "blocks_beyond_cache").numbers["num_buckets"] == 1

@@ -112,13 +112,14 @@ def blocks_beyond_cache(facts: RunFacts) -> Iterator[Finding]:
     # Without contiguous PA shared prefixes count once for each sequence, so that more
     # blocks than there are can be in use (vllm-gaudi `linear.py get_decode_cfgs`).
     is_contiguous = str(facts.summary.config.get("use_contiguous_pa")).lower() == "true"
-    if not blocks or not listed or len(listed[0]) != 3 or not is_contiguous:
+    if not blocks or not is_contiguous:
         return
-    beyond = sorted(bucket for bucket in listed if bucket[2] > blocks)
+    beyond = sorted(b for b in listed if len(b) == 3 and b[2] > blocks)
     if not beyond:
         return
     largest = max(bucket[2] for bucket in beyond)
-    rows = [row for row in facts.rows if row.phase == "decode" and row.bucket in beyond]
+    among = set(beyond)
+    rows = [row for row in facts.rows if row.phase == "decode" and row.bucket in among]
     seconds = facts.seconds(rows)
     saved = f"; {format_duration(seconds)} of warm-up" if seconds is not None else ""
     yield Finding(
