@@ -42,11 +42,11 @@ def _item_seconds(match: re.Match[str]) -> tuple[float | None, float]:
 
 
 def _profiled(match: re.Match[str]) -> list[Made]:
+    begun = PhaseMarked(name="graph_memory_profile", edge="start")
+    if match["kinds"] is None:
+        return [begun]
     modes = [part.partition("=")[0] for part in match["kinds"].split(", ")]
-    return [
-        PhaseMarked(name="graph_memory_profile", edge="start"),
-        GraphMemoryEstimated(modes=modes),
-    ]
+    return [begun, GraphMemoryEstimated(modes=modes)]
 
 
 def _estimated(match: re.Match[str]) -> list[Made]:
@@ -270,7 +270,7 @@ GRAPH_RULES: tuple[LineRule, ...] = (
         "Profiling CUDA graph memory",
         r"Profiling CUDA graph memory: "
         r"(?P<kinds>\w{1,20}=\d{1,5} \(largest=\d{1,9}\)"
-        r"(?:, \w{1,20}=\d{1,5} \(largest=\d{1,9}\)){0,4})",
+        r"(?:, \w{1,20}=\d{1,5} \(largest=\d{1,9}\)){0,4})?",
         build=_profiled,
         samples=(
             Sample(
