@@ -17,7 +17,7 @@ from multiprocessing import Pipe, get_context
 from pathlib import Path
 
 from parsers.source import open_path
-from warmup_insights.errors import InputError, WarmupInsightsError
+from warmup_insights.errors import InputError, StoreError, WarmupInsightsError
 from warmup_insights.ingest import worker
 from warmup_insights.ingest.log import LARGE_BYTES, LogEnd, Part
 from warmup_insights.ingest.outcome import (
@@ -297,7 +297,11 @@ class ParallelIngest:
         stored, path = ahead.stored, ahead.path
         if stored is None or ahead.version != _version(path):
             return None
-        if self._store.beginnings(stored.head) == stored.candidates:
+        if stored.source is not None and stored.is_whole:
+            with suppress(StoreError):  # another process has removed it
+                self._store.source(stored.source.source_id)
+                return stored
+        elif self._store.beginnings(stored.head) == stored.candidates:
             return stored
         with open_path(Path(path)) as file:
             return find_stored(self._store, file, Path(path).name)
