@@ -17,7 +17,7 @@ from multiprocessing import Pipe, get_context
 from pathlib import Path
 
 from parsers.source import open_path
-from warmup_insights.errors import InputError, StoreError, WarmupInsightsError
+from warmup_insights.errors import InputError, WarmupInsightsError
 from warmup_insights.ingest import worker
 from warmup_insights.ingest.log import LARGE_BYTES, LogEnd, Part
 from warmup_insights.ingest.outcome import (
@@ -283,7 +283,10 @@ class ParallelIngest:
             self._pool.wait_for(ahead.reading)
         stored = self._stored_by_now(ahead)
         if stored is not None and stored.source is not None and stored.is_whole:
-            return unchanged(self._store, stored.source, path, options)
+            outcome = unchanged(self._store, stored.source, path, options)
+            if outcome.run_ids:
+                return outcome
+            stored = None  # it holds no start, or another process has removed it
         if stored is None or ahead.reading is None:
             return ingest_path(self._store, path, options)
         parts = self._pool.parts(ahead.reading, ahead.target)
@@ -297,11 +300,9 @@ class ParallelIngest:
         stored, path = ahead.stored, ahead.path
         if stored is None or ahead.version != _version(path):
             return None
-        if stored.source is not None and stored.is_whole:
-            with suppress(StoreError):  # another process has removed it
-                self._store.source(stored.source.source_id)
-                return stored
-        elif self._store.beginnings(stored.head) == stored.candidates:
+        if stored.is_whole or (
+            self._store.beginnings(stored.head) == stored.candidates
+        ):
             return stored
         with open_path(Path(path)) as file:
             return find_stored(self._store, file, Path(path).name)
