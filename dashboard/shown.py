@@ -127,8 +127,8 @@ def evidence_text(finding: Finding) -> str:
 
 
 def _number_words(name: str) -> str:
-    """The name of a number behind a finding in words; what is free at a failure, say, is
-    another number than the figure of that name."""
+    """The name of a number behind a finding, in words. It can be another number than the
+    figure of that name: `free_bytes` of a failure is what was free when it failed."""
     words = re.sub(r"\Anum_|_(?:bytes|s)\Z", "", name).replace("_", " ")
     return re.sub(r"\bkv\b", "KV", words).replace("warmup", "warm-up")
 

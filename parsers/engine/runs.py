@@ -91,7 +91,7 @@ GAP_S = 2.0
 """Shorter steps between lines are not kept: timestamps have a resolution of a second."""
 MAX_GAPS = 2000
 BEGINS_HERE = "The lines before are of other programs that imported vLLM"
-MIXED = "lines of several engines are mixed, and no name shows whose one is"
+MIXED = "lines of several engines are mixed, and no name shows of which one a line is"
 _HEARTBEATS = (
     *(f"Waiting for {digit}" for digit in "123456789"),
     "Waiting for creating a placement group", "Waiting for removing a placement group",

@@ -22,7 +22,7 @@ from parsers.engine.signals import (
     PackageFrame,
 )
 from warmup_insights.model.events import SERVER_START
-from warmup_insights.model.failure_text import refusal
+from warmup_insights.model.failure_text import CARRIERS, refusal
 
 _TRACEBACK = re.compile(r",? ?Traceback \(most recent call last\):?$")
 
@@ -470,10 +470,11 @@ FAILURE_RULES: tuple[LineRule, ...] = (
     LineRule(
         "failure_package",
         '.py", line ',
-        # Not what runs others or carries what they gave it. The functions of `failure_frame`, and what `failure_frame_compiler`,
-        # `compile_artifact_frame` and `failure_import` read, have rules of their own.
+        # Not what runs others or carries what they gave it. The functions of `failure_frame`,
+        # and what `failure_frame_compiler`, `compile_artifact_frame` and `failure_import`
+        # read, have rules of their own.
         r'\s{0,20}File "[^"]{1,200}(?:-packages/|/modules/(?=transformers_modules/))(?!torch/(?!_inductor/(?!standalone_|compile_fx)|'
-        r"_dynamo/(?!aot_))|uvicorn/|uvloop/|starlette/|fastapi/|zmq/|cloudpickle/|vllm/compilation/caching)"
+        rf"_dynamo/(?!aot_))|{CARRIERS}|vllm/compilation/caching)"
         r'(?P<path>\w[\w./]{1,200})", line \d{1,7}, in '
         rf"(?!(?:{'|'.join(_FRAMES)}|<module>)\s*$)\S",
         PackageFrame,

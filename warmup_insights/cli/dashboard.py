@@ -88,8 +88,8 @@ def dashboard(
 
 
 def _check_port(host: str, port: int) -> None:
-    """Raise for an address that cannot be listened on: the server would end without a
-    word about what to do, after its address was printed."""
+    """Raise for an address that cannot be listened on: the server would end after its address
+    was printed, without a remedy."""
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
     try:
         socket.create_server((host, port), family=family).close()

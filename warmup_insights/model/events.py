@@ -645,7 +645,7 @@ class ShutdownRequested(Event):
     message: str
     in_start: bool = False
     """Whether the start is there up to this, and was not over, as far as the process that
-    recorded it could tell: a server that is ready by then was stopped."""
+    recorded it shows: a server that is ready by then was stopped."""
 
 
 class ServingFailure(FailureFigures):
@@ -660,7 +660,7 @@ class RunFinished(Event):
     """The recorded process ended in order; last event of a recorded run."""
 
     status: str
-    """`finished`, `failed`, `skipped` or `stopped`; `unknown` where other events tell."""
+    """`finished`, `failed`, `skipped` or `stopped`; `unknown` where other events state it."""
 
 
 class PodSeen(Event):

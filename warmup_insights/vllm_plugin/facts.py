@@ -20,7 +20,7 @@ from typing import Any
 
 from packaging.version import InvalidVersion, Version
 
-from warmup_insights.model.failure_text import kind_of_message, raised_text
+from warmup_insights.model.failure_text import CARRIERS, kind_of_message, raised_text
 from warmup_insights.secrets import MASK, VALUE_LIMIT, mask, mask_text
 from warmup_insights.vllm_plugin.settings import RUN
 
@@ -227,9 +227,7 @@ def _whole_sections(config: Any) -> dict[str, str]:
     return texts
 
 
-_OF_PACKAGE = re.compile(
-    r"-packages/(?!torch/|uvicorn/|uvloop/|starlette/|fastapi/|zmq/|cloudpickle/)(\w[\w./]{0,200}\.py)$"
-)
+_OF_PACKAGE = re.compile(rf"-packages/(?!torch/|{CARRIERS})(\w[\w./]{{0,200}}\.py)$")
 """Files that name what failed: not what runs it, or carries what it was given."""
 
 

@@ -477,7 +477,7 @@ def _is_multimodal(phase: str) -> bool:
 
 
 def _all_known(counts: Iterable[int | None]) -> int | None:
-    """Their sum; None where one of them is unknown."""
+    """The sum of counts; None where one of them is unknown."""
     known = list(counts)
     return None if None in known else sum_known(known)
 
