@@ -9,8 +9,10 @@ import pytest
 
 import dashboard.text
 import parsers
+import warmup_insights.model.failure_text
 import warmup_insights.secrets
 import warmup_insights.units
+import warmup_insights.vllm_plugin.facts
 from parsers import all_rules
 from tests.safety.patterns import (
     Nested,
@@ -24,7 +26,8 @@ from tests.safety.patterns import (
 ROOT = Path(__file__).resolve().parents[2]
 RULES = all_rules()
 MODULES = [
-    *modules_of(parsers), dashboard.text, warmup_insights.secrets, warmup_insights.units,
+    *modules_of(parsers), dashboard.text, warmup_insights.model.failure_text,
+    warmup_insights.secrets, warmup_insights.units, warmup_insights.vllm_plugin.facts,
 ]  # fmt: skip
 COMPILED = dict(pair for module in MODULES for pair in compiled_in(module))
 RETRIES = 1000
