@@ -43,6 +43,7 @@ from warmup_insights.model.events import (
 from warmup_insights.model.run import RunRecord
 from warmup_insights.recorder import Recorder
 from warmup_insights.runs import refresh
+from warmup_insights.storage.location import database_path
 from warmup_insights.storage.spool import CLOSED, Spool, SpoolFile, find_spools
 
 if TYPE_CHECKING:
@@ -52,17 +53,17 @@ BATCH = 20_000
 """Events per transaction."""
 HEARTBEAT_S = 1.0
 """A sign of life that is newer by less is not stored."""
-STEP_S = 0.4
-"""How often spools are looked at."""
+STEP_S = 1.0
+"""How often spools are looked at; commands that read a database do so themselves."""
+QUIET_STEPS = 2
+"""So many looks find no spool that is written to before the process that drains ends: one
+of the engine's may begin after another one is over."""
 BUSY_S = 2.0
 """How long a write waits for other writers before its spool is looked at again."""
 RETRY_S = 5.0
 """How long a database that failed is left alone."""
 LOCKED_S = 30.0
 """How long the end waits for other writers."""
-REOPEN_S = 2.0
-"""How long a database that was removed may still be written to; nothing is lost by it,
-because no spool is removed before the database was opened anew."""
 
 _LEARNED = ("engine", "version", "model", "device_kind", "device_name")
 _Line = tuple[float, int, SpoolFile, "AnyEvent | None"]
@@ -213,13 +214,18 @@ def open_store(database: str | Path, *, read_only: bool = True) -> EventStore:
 
 
 class Drainer:
-    """Drains the spools of one run again and again, whatever happens to the database."""
+    """Drains the spools of one run again and again, whatever happens to the database.
+
+    It may run in the process of an engine: a step does next to nothing where no spool has
+    changed.
+    """
 
     def __init__(self, database: str | Path, run_id: str) -> None:
         self._database = database
         self._run_id = run_id
         self._store: EventStore | None = None
-        self._opened_at = 0.0
+        self._file: _FileId | None = None
+        self._stored: _States = []
         self._retry_at = 0.0
         self._is_locked = False
         self._problem: str | None = None
@@ -231,7 +237,10 @@ class Drainer:
             return spools
         self._is_locked = False
         try:
-            store_spools(self._open(spools), spools)
+            states = [(spool.key, spool.state()) for spool in spools]
+            if states != self._stored:
+                store_spools(self._open(), spools)
+                self._stored = states
         except StoreBusyError:  # other writers hold the lock
             self._is_locked = True
         except StoreError as error:
@@ -242,15 +251,20 @@ class Drainer:
                 logger.warning("%s", error)
         except OSError:  # a spool that another process has just removed
             pass
-        return find_spools(self._database, self._run_id)
+        return [spool for spool in spools if spool.path.exists()]
 
-    def _open(self, spools: list[SpoolFile]) -> EventStore:
-        is_old = time.monotonic() - self._opened_at > REOPEN_S
-        if is_old or _over(spools):
+    def _open(self) -> EventStore:
+        """The database; another one where its file was removed or replaced."""
+        path = database_path(self._database)
+        if (
+            self._store is not None
+            and path is not None
+            and _file_id(path) != self._file
+        ):
             self.close()
         if self._store is None:
             self._store = storage.EventStore(self._database, busy_timeout_s=BUSY_S)
-            self._opened_at = time.monotonic()
+            self._file = None if path is None else _file_id(path)
         return self._store
 
     def finish(self) -> None:
@@ -279,6 +293,19 @@ class Drainer:
         if store is not None:
             with suppress(StoreError):
                 store.close()
+
+
+_FileId = tuple[int, int]
+_States = list[tuple[str, tuple[int, float, bool]]]
+
+
+def _file_id(path: Path) -> _FileId | None:
+    """What tells a file from another one of its name; None where there is none."""
+    try:
+        found = path.stat()
+    except OSError:
+        return None
+    return found.st_dev, found.st_ino
 
 
 def _over(spools: Sequence[SpoolFile]) -> list[SpoolFile]:
@@ -333,7 +360,9 @@ def main() -> None:
     for number in (signal.SIGINT, *ENDINGS):
         signal.signal(number, signal.SIG_IGN)
     drainer = Drainer(database, run_id)
-    while len(_over(spools := drainer.step())) < len(spools):
+    num_quiet = 0
+    while num_quiet < QUIET_STEPS:
+        spools = drainer.step()
+        num_quiet = num_quiet + 1 if len(_over(spools)) == len(spools) else 0
         time.sleep(STEP_S)
-    time.sleep(STEP_S)  # a process of the engine may have begun meanwhile
     drainer.finish()

@@ -242,6 +242,12 @@ class SpoolFile:
         is_abandoned = is_elsewhere and age > ABANDONED_S
         return is_closed or is_gone(process) or is_abandoned
 
+    def state(self) -> tuple[int, float, bool]:
+        """Size, time of the last sign of life, and whether it is over: another one when
+        there is something to store."""
+        found = self.path.stat()
+        return found.st_size, found.st_mtime, self.is_over()
+
     def read(self, offset: int) -> Iterator[tuple[int, AnyEvent | None]]:
         """Whole lines from an offset on: where each ends, and its event.
 
