@@ -23,7 +23,7 @@ from parsers.engine.evidence import (
     shown_by,
 )
 from parsers.engine.fronts import Fronts, Units
-from parsers.engine.runs import OpenRun, Source, begins_inside
+from parsers.engine.runs import STOPPING, OpenRun, Source, begins_inside
 from parsers.engine.serving import LinesLike, lines_like
 from parsers.engine.signals import (
     BarUpdate,
@@ -390,7 +390,9 @@ class LineParser:
             return False
         is_over = record.pid in self._source.ended_pids
         # A child that a process forks has its name: what it raises may be the cause.
-        is_stop = bool(made) and all(isinstance(m, ShutdownLine) for m in made)
+        is_stop = all(isinstance(m, ShutdownLine) for m in made) and (
+            bool(made) or record.message.startswith(STOPPING)
+        )
         return is_over or (is_stop and self._run.is_restarted(record))
 
     def _add_process(self, run: OpenRun, rule: LineRule, pid: int) -> None:

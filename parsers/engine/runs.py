@@ -108,8 +108,9 @@ _COORDINATOR = "Started DP Coordinator process"
 _OVERRIDES = "env_override.py"
 """A process that inherits what its parent set for NCCL imports vLLM (until v0.10)."""
 _CORE = "Initializing a V1 LLM engine"
-_STOPPING = "[shutdown] "
-"""The server stops the engine's process that it waited for (vLLM `v1/utils.py shutdown`)."""
+STOPPING = "[shutdown] "
+"""How lines begin of a server that stops its engine's process, and of that process (vLLM
+`v1/utils.py shutdown`, `v1/engine/core.py`)."""
 STARTUP_LINES = 50_000
 """After so many lines without a ready server only candidate lines are read."""
 NEAR_LINES = 5
@@ -499,7 +500,7 @@ class OpenRun:
             or (record.file or "").startswith(_OVERRIDES)
             or self._is_of_core(record)
         )
-        if process == configured_by and record.message.startswith(_STOPPING):
+        if process == configured_by and record.message.startswith(STOPPING):
             # No line of the engine's process is there.
             self._front = None
             return (PhaseMarked(name="configure", edge="end", time=last, line=number),)

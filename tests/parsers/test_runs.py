@@ -942,3 +942,28 @@ def test_another_model_of_a_gaudi_engine_is_a_run_of_its_own(line, status, init_
     assert second.buckets["prompt"].generated == 1
     assert second.memory.weights_bytes == 33 * 2**30
     assert (second.time.wall_s, second.time.engine_init_s) == (40.0, init_s)
+
+
+@pytest.mark.parametrize(
+    "steps",
+    [
+        "[shutdown] EngineCore: start mode=abort timeout=0s",
+        "[shutdown] Executor: waiting for worker exit count=1",
+        "Shutdown initiated (timeout=0)",
+    ],
+)
+def test_the_end_of_a_first_engine_behind_that_of_a_later_one_begins_no_start(steps):
+    """A program may use its first engine when it has made and dropped another one."""
+    start = (
+        "(MainProcess pid=1) INFO 11-25 20:0{0}:10 [utils.py:233] non-default args: "
+        "{{'model': 'a/b'}}\n"
+        "(EngineCore pid={0}1) INFO 11-25 20:0{0}:20 [core.py:133] Initializing a V1 LLM "
+        "engine (v0.32.0) with config: model='a/b', device_config=cpu\n"
+        "(EngineCore pid={0}1) INFO 11-25 20:0{0}:30 [core.py:402] init engine (profile, "
+        "create kv cache, warmup model) took 0.73 s\n"
+    )
+    end = f"(EngineCore pid={{}}1) INFO 11-25 20:09:0{{}} [core.py:1635] {steps}\n"
+    runs, _ = read(
+        start.format(2) + start.format(3) + end.format(3, 1) + end.format(2, 5)
+    )
+    assert len(runs) == 2
