@@ -42,19 +42,21 @@ def quiet(session, call):
     yield
 
 
-def hook_for(name, probe, owner="Engine"):
+def hook_for(name, probe, owner="Engine", **more):
     return Hook(
-        engine="vllm", topic=name, module=__name__, owner=owner, name=name, probe=probe
-    )
+        engine="vllm", topic=name, module=__name__, owner=owner, name=name, probe=probe,
+        **more,
+    )  # fmt: skip
 
 
 @pytest.fixture
 def attach():
     attachments = []
 
-    def on(name, probe=quiet, owner=Engine, session=None):
+    def on(name, probe=quiet, owner=Engine, session=None, **more):
         session = session or session_with_list()[0]
-        attachment = Attachment(hook_for(name, probe, owner.__name__), session, owner)
+        hook = hook_for(name, probe, owner.__name__, **more)
+        attachment = Attachment(hook, session, owner)
         attachment.attach()
         attachments.append(attachment)
         return attachment
@@ -102,6 +104,29 @@ def test_an_exception_is_the_same_object_and_keeps_its_traceback(attach):
     assert caught.value.__cause__ is None
     names = [frame.name for frame in traceback.extract_tb(caught.value.__traceback__)]
     assert names[-2:] == ["watched", "work"]
+
+
+def test_what_is_watched_for_errors_only_runs_its_probe_for_them_only(attach):
+    seen = []
+
+    def probe(session, call):
+        seen.append(call.arg("again"))
+        outcome = yield
+        seen.append(outcome.error)
+
+    attachment = attach("work", probe, only_errors=True)
+    thing = object()
+    assert Engine().work(thing) is thing
+    assert seen == []
+    with pytest.raises(KeyError) as caught:
+        Engine().work(None, again=2)
+    assert seen == [2, caught.value]
+    assert caught.value.__context__ is None
+    kept = Engine.work
+    attachment.detach()
+    with pytest.raises(KeyError):
+        kept(Engine(), None)
+    assert len(seen) == 2
 
 
 @pytest.mark.parametrize("fails_after", [False, True])

@@ -48,6 +48,8 @@ class Hook:
     """First version that has it; None for the first that is supported."""
     until: str | None = None
     """First version that does not have it any more."""
+    only_errors: bool = False
+    """The probe is run when a call has failed, and costs the others next to nothing."""
 
     @property
     def target(self) -> str:
@@ -103,6 +105,15 @@ class Attachment:
     def _wrap(self, original: Callable[..., Any]) -> Callable[..., Any]:
         names = parameter_names(original)
 
+        def guarded(*args: Any, **kwargs: Any) -> Any:
+            try:
+                return original(*args, **kwargs)
+            except BaseException as error:
+                watch = self._enter(names, args, kwargs) if self.is_on else None
+                if watch is not None:
+                    self._leave(watch, Outcome(error=error))
+                raise
+
         def watched(*args: Any, **kwargs: Any) -> Any:
             watch = self._enter(names, args, kwargs) if self.is_on else None
             if watch is None:
@@ -127,8 +138,10 @@ class Attachment:
             self._leave(watch, Outcome(result=result))
             return result
 
-        is_coroutine = inspect.iscoroutinefunction(original)
-        wrapper = functools.wraps(original)(awaited if is_coroutine else watched)
+        chosen: Callable[..., Any] = guarded if self.hook.only_errors else watched
+        if inspect.iscoroutinefunction(original):
+            chosen = awaited
+        wrapper = functools.wraps(original)(chosen)
         setattr(wrapper, MARK, self.hook)
         return wrapper
 

@@ -21,6 +21,7 @@ def _rows(
     module: str,
     owner: str | None,
     *rows: tuple[str, str, Probe] | tuple[str, str, Probe, str | None, str | None],
+    only_errors: bool = False,
 ) -> tuple[Hook, ...]:
     """Hooks on one class: name of the method, topic, probe, and maybe since and until."""
     hooks = []
@@ -36,6 +37,7 @@ def _rows(
                 probe=probe,
                 since=since,
                 until=until,
+                only_errors=only_errors,
             )
         )
     return tuple(hooks)
@@ -241,9 +243,13 @@ UPSTREAM = (
         ("determine_available_memory", "memory budget", workers.determine_memory),
         ("initialize_from_config", "KV cache", workers.initialize_cache),
         ("compile_or_warm_up_model", "warm-up", workers.warm_up),
+    ),
+    *_rows(
+        "vllm", "vllm.v1.worker.gpu_worker", "Worker",
         ("execute_model", "errors of workers while serving", workers.step),
         ("sample_tokens", "errors of workers while serving", workers.step,
          "0.13.0", None),
+        only_errors=True,
     ),
     *_rows(
         "vllm", "vllm.v1.worker.gpu_model_runner", "GPUModelRunner",

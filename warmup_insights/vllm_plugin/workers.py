@@ -207,9 +207,7 @@ def _note_compile_time(session: Session, worker: Any, result: Any) -> None:
 def step(session: Session, call: Call) -> Watch:
     """`Worker.execute_model` and `sample_tokens`: what the core gets of an error is a text,
     and that only of one worker."""
-    outcome = yield
-    if outcome.error is not None:
-        session.note_failure(outcome)
+    session.note_failure((yield))
 
 
 def open_cache(session: Session, call: Call) -> Watch:
