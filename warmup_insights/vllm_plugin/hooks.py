@@ -98,21 +98,13 @@ class Attachment:
     def _replace(self) -> Any:
         original = self._original
         if isinstance(original, staticmethod | classmethod):
-            wrapped = self._wrap(original.__func__)
-            return type(original)(wrapped)
+            return type(original)(self._wrap(original.__func__))
         return self._wrap(original)
 
     def _wrap(self, original: Callable[..., Any]) -> Callable[..., Any]:
         names = parameter_names(original)
-
-        def guarded(*args: Any, **kwargs: Any) -> Any:
-            try:
-                return original(*args, **kwargs)
-            except BaseException as error:
-                watch = self._enter(names, args, kwargs) if self.is_on else None
-                if watch is not None:
-                    self._leave(watch, Outcome(error=error))
-                raise
+        if self.hook.only_errors:
+            return self._wrap_errors(original, names)
 
         def watched(*args: Any, **kwargs: Any) -> Any:
             watch = self._enter(names, args, kwargs) if self.is_on else None
@@ -138,12 +130,26 @@ class Attachment:
             self._leave(watch, Outcome(result=result))
             return result
 
-        chosen: Callable[..., Any] = guarded if self.hook.only_errors else watched
-        if inspect.iscoroutinefunction(original):
-            chosen = awaited
-        wrapper = functools.wraps(original)(chosen)
+        is_coroutine = inspect.iscoroutinefunction(original)
+        wrapper = functools.wraps(original)(awaited if is_coroutine else watched)
         setattr(wrapper, MARK, self.hook)
         return wrapper
+
+    def _wrap_errors(
+        self, original: Callable[..., Any], names: tuple[str, ...]
+    ) -> Callable[..., Any]:
+        @functools.wraps(original)
+        def guarded(*args: Any, **kwargs: Any) -> Any:
+            try:
+                return original(*args, **kwargs)
+            except BaseException as error:
+                watch = self._enter(names, args, kwargs) if self.is_on else None
+                if watch is not None:
+                    self._leave(watch, Outcome(error=error))
+                raise
+
+        setattr(guarded, MARK, self.hook)
+        return guarded
 
     def _enter(
         self, names: tuple[str, ...], args: tuple[Any, ...], kwargs: dict[str, Any]
