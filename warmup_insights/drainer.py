@@ -177,7 +177,11 @@ def _note(count: int, time: float) -> Note:
 
 
 def learned_columns(events: Sequence[Event]) -> dict[str, Any]:
-    """What events state about the run itself: columns of `runs` and their values."""
+    """What events state about the run itself: columns of `runs` and their values.
+
+    An end that leaves open how far the start came has no column: other events state it,
+    and the summary that is made when no process records any more.
+    """
     columns: dict[str, Any] = {}
     for event in events:
         match event:
@@ -190,7 +194,7 @@ def learned_columns(events: Sequence[Event]) -> dict[str, Any]:
                 columns["status"] = "finished"
             case Failure():
                 columns["status"] = "failed"
-            case RunFinished():
+            case RunFinished() if event.status != "unknown":
                 columns["status"] = event.status
     return columns
 

@@ -355,6 +355,16 @@ def test_follow_picks_up_what_is_appended(tmp_path, db):
     assert json.loads(out)["files"][0]["state"] == "continued"
 
 
+@pytest.mark.parametrize("is_there", [True, False])
+def test_follow_states_that_a_file_is_waited_for(run, tmp_path, is_there):
+    log = tmp_path / "later.log"
+    if is_there:
+        log.write_text("", encoding="utf-8")
+    answer = run("ingest", str(log), "--follow", "--until-ready", "--timeout", "1s")
+    expected = "Following" if is_there else "There is no file yet, waiting for"
+    assert f"{expected} {log}" in answer.stderr
+
+
 def test_a_new_label_of_a_stored_run_is_named(run, tmp_path):
     log = tmp_path / "a.log"
     log.write_bytes(CAPTURE.read_bytes())

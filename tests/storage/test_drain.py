@@ -184,6 +184,21 @@ def test_events_tell_about_the_run():
         assert learned_columns([event]) == {"status": status}
 
 
+def test_an_end_that_leaves_the_start_open_hides_no_ready_server(database):
+    """The program ends before the processes of its server and its engine."""
+    program, server = (
+        Spool(database, make_run(process=f"{name}|1|1")) for name in ("a", "b")
+    )
+    server.append([ServerReady(time=5.0)])
+    drained(database)
+    program.append([RunFinished(status="unknown", time=9.0)])
+    drained(database)
+    with EventStore(database) as store:
+        assert store.run("run1").status == "finished"
+    program.close()
+    server.close()
+
+
 def left_behind(database):
     """A whole run in a spool that nobody has drained."""
     spool = Spool(database, make_run(started_at=90.0))

@@ -67,7 +67,9 @@ def follow(
     path = files[0]
     log: _Log = _Pipe(store, options) if path == "-" else _File(store, path, options)
     following = _Following(store, log, json_lines=json_lines)
-    click.echo(f"Following {plain(log.name)}; press Ctrl-C to stop", err=True)
+    is_there = path == "-" or os.path.exists(path)
+    does = "Following" if is_there else "There is no file yet, waiting for"
+    click.echo(f"{does} {plain(log.name)}; press Ctrl-C to stop", err=True)
     try:
         is_ready = following.until(until_ready, timeout_s)
     except KeyboardInterrupt:
