@@ -18,6 +18,7 @@ from tests.vllm_plugin.listening import (
 )
 from tests.vllm_plugin.running import environment
 from tests.vllm_plugin.standin_config import config_of
+from warmup_insights.drainer import open_store
 from warmup_insights.model.events import (
     EngineInitialized,
     Note,
@@ -163,7 +164,10 @@ def test_each_engine_in_a_process_of_its_own_is_a_run(monkeypatch):
             told, lambda settings, r=recorder, i=ids: i.append(settings.run_id) or r
         )
         call = Call(("self",), (object(),), {})
-        assert list(engine_core.configure(session, call)) == []
+        watch = engine_core.configure(session, call)
+        next(watch)
+        with pytest.raises(StopIteration):
+            watch.send(Outcome(result=config_of()))
         watch = engine_core.offline_engine(session, call)
         next(watch)
         with pytest.raises(StopIteration):
@@ -176,6 +180,70 @@ def test_each_engine_in_a_process_of_its_own_is_a_run(monkeypatch):
         assert "server_ready" in kinds
         runs += ids
     assert len({"r", *runs}) == 3
+
+
+@pytest.mark.parametrize(
+    ("name", "is_own"), [("Process-1", True), ("ApiServer_0", False)]
+)
+def test_a_configuration_that_a_child_process_is_refused_is_recorded(
+    monkeypatch, name, is_own
+):
+    """An API server is of the run of the program that starts it."""
+    monkeypatch.setenv(RUN, "r")
+    monkeypatch.setattr(engine_core, "parent_process", lambda: SimpleNamespace())
+    monkeypatch.setattr(engine_core.current_process(), "name", name)
+    recorder, ids = ListRecorder(), []
+    told = Settings(database="x.db", run_id="r", is_first=False)
+    session = Session(told, lambda settings: ids.append(settings.run_id) or recorder)
+    call = Call(("self",), (SimpleNamespace(model="a/b"),), {})
+    watch = engine_core.configure(session, call)
+    next(watch)
+    with pytest.raises(StopIteration):
+        watch.send(Outcome(error=ValueError("too long")))
+    session.end_run()
+    kinds = [kind_of(event) for event in recorder.events]
+    (failure,) = of_kind(recorder.events, "failure")
+    assert (failure.message, failure.phase) == ("ValueError: too long", "configure")
+    assert (ids != ["r"], "run_started" in kinds) == (is_own, is_own)
+    assert ("run_finished" in kinds) == is_own
+
+
+def test_a_program_that_fails_before_it_configures_an_engine_has_begun():
+    session, events = session_with_list()
+    session.note_end_of_program(RuntimeError("no device"))
+    session.end_run()
+    kinds = [kind_of(event) for event in events]
+    assert kinds[0] == "run_started"
+    assert kinds[-2:] == ["failure", "run_finished"]
+    assert events[-1].status == "failed"
+
+
+@pytest.mark.parametrize(("is_up", "status"), [(True, "finished"), (False, "unknown")])
+def test_a_program_that_leaves_without_cleaning_up_has_an_end(tmp_path, is_up, status):
+    """`os._exit` runs neither `atexit` nor finalizers."""
+    program = tmp_path / "program.py"
+    program.write_text(
+        "import os\n"
+        "from warmup_insights.vllm_plugin import engine_core\n"
+        "from warmup_insights.vllm_plugin.attach import start\n"
+        "session = start(os.environ)\n"
+        "session.begin_run()\n"
+        f"engine_core.note_ready(session) if {is_up} else None\n"
+        "os._exit(3)\n",
+        encoding="utf-8",
+    )
+    database = tmp_path / "runs.db"
+    done = subprocess.run(
+        [sys.executable, str(program)],
+        env=environment("v0_26", WARMUP_INSIGHTS_DB=str(database)),
+        check=False,
+    )
+    assert done.returncode == 3
+    with open_store(database) as store:
+        (run,) = store.runs()
+        assert [e.status for e in store.events(run.run_id, ["run_finished"])] == [
+            status
+        ]
 
 
 def test_a_program_that_ends_before_it_is_ready_did_not_finish():

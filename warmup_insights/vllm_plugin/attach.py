@@ -14,7 +14,7 @@ import sys
 from collections import defaultdict
 from collections.abc import Callable, Iterable, MutableMapping, Sequence
 from types import ModuleType, TracebackType
-from typing import Any
+from typing import Any, NoReturn
 
 from packaging.version import Version
 
@@ -61,6 +61,19 @@ class Instrumentation:
             before(kind, error, trace)
 
         sys.excepthook = show
+
+    def watch_exit(self) -> None:
+        """Have the end of the run recorded where a program leaves without cleaning up."""
+        before = os._exit
+
+        def leave(status: int) -> NoReturn:
+            try:
+                self.session.end_run()
+            except Exception as problem:  # the program must end
+                logger.warning("The end of the program is not recorded: %s", problem)
+            before(status)
+
+        os._exit = leave
 
     def detach(self) -> None:
         """Take every hook off, and follow no imports any more: for measuring without."""
@@ -196,5 +209,6 @@ def start(environ: MutableMapping[str, str]) -> Session:
         os.register_at_fork(after_in_child=session.after_fork)
         atexit.register(session.end_run)
         _running.watch_end()
+        _running.watch_exit()
     _running.attach()
     return _running.session

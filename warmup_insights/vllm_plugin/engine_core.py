@@ -13,7 +13,7 @@ import signal
 import sys
 import time
 from collections.abc import Iterable, Set
-from multiprocessing import parent_process
+from multiprocessing import current_process, parent_process
 from multiprocessing.connection import wait
 from multiprocessing.process import BaseProcess
 from typing import Any
@@ -41,6 +41,8 @@ EXIT_CODE_S = 1.0
 processes."""
 _ORDERED = {0, -signal.SIGINT, -signal.SIGTERM}
 """Exit codes of processes that were stopped."""
+_API_SERVER = "ApiServer"
+"""How the names begin of processes that are API servers (`APIServerProcessManager`)."""
 _WHOLE_REQUESTS_SINCE = Version("0.20.2")
 """The first vLLM whose tokens of the KV cache are those of requests of full length."""
 
@@ -48,21 +50,32 @@ _WHOLE_REQUESTS_SINCE = Version("0.20.2")
 def configure(session: Session, call: Call) -> Watch:
     """`EngineArgs.create_engine_config`: options and the files of the model are read.
 
-    A program does so right after it has loaded the plugins, and each API server that it
-    starts does so again, beside the engine.
+    A program does so right after it has loaded the plugins. A child process does so for an
+    engine of its own or, as an API server that a program starts, beside the engine.
     """
-    if parent_process() is not None:
-        session.state.configured_at = time.time()
-        return
-    session.begin_run()
-    session.emit(PhaseMarked, name="configure", edge="start")
+    is_child, began = parent_process() is not None, time.time()
+    if is_child:
+        session.state.configured_at = began
+    else:
+        _begin_configuration(session, began, is_own=False)
     outcome = yield
+    if is_child and isinstance(outcome.error, Exception):
+        is_server = current_process().name.startswith(_API_SERVER)
+        _begin_configuration(session, began, is_own=not is_server)
     model = getattr(call.owner, "model", None)
     if outcome.error is not None and isinstance(model, str):
         session.emit(ConfigRecorded, model=mask_text(model))
     session.note_failure(outcome, phase="configure")
-    if outcome.error is None:
+    if outcome.error is None and not is_child:
         note_configuration(session, outcome.result)
+
+
+def _begin_configuration(
+    session: Session, began: float | None, *, is_own: bool
+) -> None:
+    session.begin_run(is_own=is_own)
+    if began is not None:
+        session.emit(PhaseMarked, name="configure", edge="start", time=began)
 
 
 def start_workers(session: Session, call: Call) -> Watch:
@@ -160,9 +173,7 @@ def offline_engine(session: Session, call: Call) -> Watch:
     processes one after the other, as `vllm bench startup` does.
     """
     began = session.state.configured_at
-    session.begin_run(is_own=parent_process() is not None)
-    if began is not None:
-        session.emit(PhaseMarked, name="configure", edge="start", time=began)
+    _begin_configuration(session, began, is_own=parent_process() is not None)
     _begin(session, call)
     _mark_engine(session)
     outcome = yield

@@ -31,7 +31,7 @@ from warmup_insights.model.events import (
 )
 from warmup_insights.model.failure_text import figures_of, kind_of_message
 from warmup_insights.model.run import RunRecord, new_run_id
-from warmup_insights.recorder import Recorder
+from warmup_insights.recorder import EXIT_S, Recorder
 from warmup_insights.secrets import mask_text
 from warmup_insights.storage.location import database_path
 from warmup_insights.storage.spool import Spool
@@ -173,7 +173,7 @@ class Session:
             self.emit(RunFinished, status=self._ended or skipped or reached)
             self._has_begun = False
         if self._recorder is not None:
-            self._recorder.close()
+            self._recorder.close(EXIT_S)
 
     def begin_phase(self, name: str) -> None:
         """Mark the start of a stretch, unless it is open already: the process may not
@@ -264,8 +264,11 @@ class Session:
         """Record the error that ends this program, where it was not ready by then: after
         that it may be one of what uses the engine."""
         phase = SERVER_START if self.state.is_of_server else None
-        if not self.is_ready:
-            self.note_failure(Outcome(error=error), phase=phase)
+        if self.is_ready:
+            return
+        if not (self._has_begun or self._ended):
+            self.begin_run()
+        self.note_failure(Outcome(error=error), phase=phase)
 
     def note_lost(self, target: str, error: Exception) -> None:
         """A hook was taken off because of an error of ours."""
