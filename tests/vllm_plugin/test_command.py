@@ -22,6 +22,7 @@ from warmup_insights.cli import vllm as vllm_command
 from warmup_insights.errors import InputError
 from warmup_insights.model.events import (
     Failure,
+    RunFinished,
     RunStarted,
     ServerReady,
     ServingFailure,
@@ -106,6 +107,39 @@ def test_a_server_that_fails_by_itself_ends_serving(known, tmp_path):
     assert (summary.status, summary.failure) == ("finished", None)
     message = "The program vllm ended with exit status 1; its output states why"
     assert summary.serving.end.message == (message if known is None else "x")
+
+
+@pytest.mark.parametrize(
+    ("own", "theirs", "kept"),
+    [
+        ("unknown", ["finished", "finished"], ["c0", "c1"]),
+        ("failed", ["finished", "failed"], ["c0", "c1"]),
+        ("failed", ["finished"], ["r"]),
+        ("stopped", ["finished"], ["r"]),
+        ("unknown", [], ["r"]),
+    ],
+)
+def test_a_program_whose_children_have_the_engines_is_their_runs(
+    tmp_path, own, theirs, kept
+):
+    """`vllm bench startup`; what they do not state is kept in a run without an engine."""
+    database = tmp_path / "runs.db"
+    starts = {"r": own, **{f"c{number}": each for number, each in enumerate(theirs)}}
+    with EventStore(database) as store:
+        for number, (run_id, status) in enumerate(starts.items()):
+            end = RunFinished(status=status, time=99.0)
+            with store.begin() as transaction:
+                transaction.ensure_run(
+                    RunRecord(run_id=run_id, source_name="vllm bench startup",
+                              status=status, started_at=10.0 + number)
+                )  # fmt: skip
+                transaction.append(run_id, [RunStarted(engine="vllm"), end])
+    assert vllm_command.recorded_runs(str(database), "r", 2) == kept
+    assert vllm_command.recorded_runs(str(database), kept[0], 1) == kept[:1]
+    with EventStore(database) as store:
+        assert {run.run_id for run in store.runs()} == {
+            *(starts if kept == ["r"] else kept)
+        }
 
 
 def test_any_vllm_command_gets_its_own_arguments(tmp_path):

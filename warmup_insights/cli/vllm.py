@@ -14,7 +14,7 @@ import click
 from warmup_insights import storage
 from warmup_insights.cli.options import db_option, json_option
 from warmup_insights.cli.printing import print_json
-from warmup_insights.drainer import draining
+from warmup_insights.drainer import draining, open_store
 from warmup_insights.errors import StoreError, WarmupInsightsError
 from warmup_insights.model.events import (
     ConfigRecorded,
@@ -28,7 +28,7 @@ from warmup_insights.model.events import (
 )
 from warmup_insights.model.run import RunRecord, new_run_id, own_process
 from warmup_insights.recorder import Recorder
-from warmup_insights.runs import current
+from warmup_insights.runs import current, delete_runs
 from warmup_insights.storage.spool import Spool, find_spools
 from warmup_insights.vllm_plugin import facts, launch, settings
 from warmup_insights.vllm_plugin.check import NOT_INSTALLED, check
@@ -131,10 +131,12 @@ def _run(
 
         ending = launch.run_command(command, environ, begin)
         _wait_for_others(db, run_id)
-        for event in last_events(db, run_id, ending):
+        last = last_events(db, run_id, ending)
+        for event in last:
             recorder.record(event)
         recorder.close()
-    click.echo(f"Recorded as run {run_id}: warmup-insights show {run_id}", err=True)
+    for each in recorded_runs(db, run_id, len(events) + len(last)):
+        click.echo(f"Recorded as run {each}: warmup-insights show {each}", err=True)
     return ending.exit_code
 
 
@@ -173,6 +175,28 @@ def _wait_for_others(db: str, run_id: str) -> None:
         spool.run.process != own for spool in find_spools(db, run_id)
     ):
         time.sleep(0.1)
+
+
+def recorded_runs(db: str, run_id: str, num_own: int) -> list[str]:
+    """The runs of a program that has ended, the oldest first.
+
+    A program whose child processes have the engines, such as `vllm bench startup`, has none
+    itself: its own run, of which only this command has recorded its `num_own` events, is
+    removed where theirs state what became of it.
+    """
+    with suppress(StoreError), open_store(db, read_only=False) as store:
+        run = store.run(run_id)
+        is_empty = run.num_events <= num_own
+        others = [
+            other
+            for other in (store.runs(since=run.started_at) if is_empty else [])
+            if other.source_name == run.source_name and other.run_id != run_id
+        ]
+        is_known = run.status == "unknown" or any(o.status == "failed" for o in others)
+        if others and is_known:
+            delete_runs(store, [run_id])
+            return [other.run_id for other in reversed(others)]
+    return [run_id]
 
 
 def last_events(db: str, run_id: str, ending: launch.Ending) -> list[Event]:
