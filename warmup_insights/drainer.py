@@ -110,7 +110,7 @@ def _drain_run(
     heartbeat = max(spool.path.stat().st_mtime for spool in files)
     known = store.spool_offsets(run_id)
     is_new = any(s.path.stat().st_size > known.get(s.key, 0) for s in files)
-    before = store.run(run_id).heartbeat_at if known else None
+    before = store.run(run_id).heartbeat_at if known and not is_new else None
     if not is_new and abs(heartbeat - (before or 0.0)) < HEARTBEAT_S:
         return
     is_more = True

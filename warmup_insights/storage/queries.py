@@ -22,7 +22,6 @@ from warmup_insights.storage.schema import (
     runs,
     source_lines,
     sources,
-    store_info,
 )
 from warmup_insights.storage.summaries import FIGURES, read_bucket_row, read_summary
 
@@ -58,6 +57,11 @@ _NAMING = sa.text(
 )
 _RUN_IDS = sa.text(
     "SELECT run_id FROM runs WHERE source_id = :source_id ORDER BY ordinal"
+)
+# What a drainer reads each second, maybe in the process of an engine.
+_RUN = sa.select(runs).where(runs.c.run_id == sa.bindparam("id"))
+_SPOOLS = sa.text(
+    "SELECT name, value FROM store_info WHERE substr(name, 1, :length) = :prefix"
 )
 
 T = TypeVar("T")
@@ -162,7 +166,7 @@ class Queries(ABC):
 
     def run(self, run_id: str) -> RunRecord:
         """The run with an id. Raises StoreError when there is none."""
-        found = self._fetch(sa.select(runs).where(runs.c.run_id == run_id), _run_record)
+        found = self._fetch(_RUN, _run_record, id=run_id)
         if not found:
             raise StoreError(_no_run(run_id))
         return found[0]
@@ -251,13 +255,9 @@ class Queries(ABC):
     def spool_offsets(self, run_id: str) -> dict[str, int]:
         """How far each spool of a run was stored: its key to an offset in bytes."""
         prefix = spool_prefix(run_id)
-        name = store_info.c.name
-        query = sa.select(name, store_info.c.value).where(
-            sa.func.substr(name, 1, len(prefix)) == prefix
-        )
-        return dict(
-            self._fetch(query, lambda row: (row[0][len(prefix) :], int(row[1])))
-        )
+        length = len(prefix)
+        found = self._fetch(_SPOOLS, tuple, length=length, prefix=prefix)
+        return {name[length:]: int(value) for name, value in found}
 
     def stale_runs(self) -> list[str]:
         """Ids of runs without a summary of this fold, or with events newer than it."""
