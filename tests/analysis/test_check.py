@@ -22,6 +22,7 @@ from warmup_insights.model.events import (
     CaptureSummary,
     Failure,
     PhaseMarked,
+    ServerReady,
     ShutdownRequested,
 )
 from warmup_insights.units import GIB
@@ -141,7 +142,8 @@ def test_unknown_does_not_pass():
     ],
 )
 def test_a_start_that_failed_or_was_stopped_breaks_every_gate(end, state, words):
-    result = check_run(run(60.0, "aaa", end), [parse_limit("warmup", "max", "100s")])
+    events = [event for event in start_up(end) if not isinstance(event, ServerReady)]
+    result = check_run(summary_of(events), [parse_limit("warmup", "max", "100s")])
     assert outcomes(result) == ["broken", "passed"]
     broken = result.results[0]
     assert words in broken.reason

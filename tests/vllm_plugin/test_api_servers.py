@@ -253,7 +253,7 @@ def test_an_error_that_ends_a_program_with_an_engine_is_not_that_of_the_engine(
     end_with,
 ):
     session, events = session_with_list()
-    engine_core.note_ready(session)
+    session.note_ready()
     assert end_with(session, ValueError("of the program"))
     assert of_kind(events, "failure") == []
 

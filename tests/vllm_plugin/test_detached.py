@@ -160,12 +160,11 @@ def test_an_engine_in_a_child_process_is_a_run_that_ends(tmp_path):
     program = tmp_path / "program.py"
     program.write_text(
         "import multiprocessing, os\n"
-        "from warmup_insights.vllm_plugin import engine_core\n"
         "from warmup_insights.vllm_plugin.attach import start\n"
         "def child():\n"
         "    session = start(os.environ)\n"
         "    session.begin_run(is_own=True)\n"
-        "    engine_core.note_ready(session)\n"
+        "    session.note_ready()\n"
         "if __name__ == '__main__':\n"
         "    start(os.environ)\n"
         "    for _ in range(2):\n"

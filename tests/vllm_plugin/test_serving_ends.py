@@ -55,7 +55,7 @@ def client(codes, *, is_dead):
 
     watch_class(session, MPClient, shutdown=engine_core.stop_engine)
     session.state.is_of_server = True
-    engine_core.note_ready(session)
+    session.note_ready()
     return MPClient(), session, events
 
 

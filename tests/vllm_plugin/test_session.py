@@ -123,7 +123,7 @@ def starts_of(monkeypatch, *results):
         with pytest.raises(StopIteration):
             watch.send(Outcome(result=config_of(), error=error))
         if error is None:
-            engine_core.note_ready(session)
+            session.note_ready()
     session.end_run()
     assert len({run_id for run_id, _ in recorders}) == len(recorders)
     return [each.events for _, each in recorders]
@@ -208,6 +208,18 @@ def test_a_configuration_that_a_child_process_is_refused_is_recorded(
     assert ("run_finished" in kinds) == is_own
 
 
+def test_a_start_that_goes_on_behind_an_interrupt_was_not_stopped():
+    session, events = session_with_list()
+    session.begin_run()
+    session.note_failure(Outcome(error=KeyboardInterrupt()))
+    session.note_ready()
+    session.end_run()
+    assert events[-1].status == "finished"
+    stamped = [msgspec.structs.replace(e, time=float(n)) for n, e in enumerate(events)]
+    summary = folded(stamped, source_kind="recorder").summary
+    assert (summary.status, summary.stop) == ("finished", None)
+
+
 def test_a_program_that_fails_before_it_configures_an_engine_has_begun():
     session, events = session_with_list()
     session.note_end_of_program(RuntimeError("no device"))
@@ -224,11 +236,10 @@ def test_a_program_that_leaves_without_cleaning_up_has_an_end(tmp_path, is_up, s
     program = tmp_path / "program.py"
     program.write_text(
         "import os\n"
-        "from warmup_insights.vllm_plugin import engine_core\n"
         "from warmup_insights.vllm_plugin.attach import start\n"
         "session = start(os.environ)\n"
         "session.begin_run()\n"
-        f"engine_core.note_ready(session) if {is_up} else None\n"
+        f"session.note_ready() if {is_up} else None\n"
         "os._exit(3)\n",
         encoding="utf-8",
     )

@@ -25,7 +25,6 @@ from warmup_insights.model.events import (
     EngineInitialized,
     KVCacheAllocated,
     PhaseMarked,
-    ServerReady,
     ServingFailure,
     ShutdownRequested,
     SleepModeChanged,
@@ -144,7 +143,7 @@ def server_engine(session: Session, call: Call) -> Watch:
     has_server = "uvicorn" in sys.modules or parent_process() is not None
     session.state.is_of_server = outcome.error is None and has_server
     if outcome.error is None and not has_server:
-        note_ready(session)
+        session.note_ready()
 
 
 def _begin(session: Session, call: Call) -> None:
@@ -179,27 +178,21 @@ def offline_engine(session: Session, call: Call) -> Watch:
     outcome = yield
     session.note_failure(outcome)
     if outcome.error is None:
-        note_ready(session)
+        session.note_ready()
 
 
 def server_started(session: Session, call: Call) -> Watch:
     """`uvicorn.Server.startup`: when it is done, requests are accepted."""
     outcome = yield
     if outcome.error is None:
-        note_ready(session)
+        session.note_ready()
 
 
 def run_batch(session: Session, call: Call) -> Watch:
     """`run_batch`: the engine takes the requests of a file, and no server comes."""
     session.state.is_of_server = False
-    note_ready(session)
+    session.note_ready()
     yield
-
-
-def note_ready(session: Session) -> None:
-    """Record that requests are accepted from now on."""
-    session.is_ready = True
-    session.emit(ServerReady)
 
 
 def note_configuration(session: Session, config: Any) -> None:

@@ -27,6 +27,7 @@ from warmup_insights.model.events import (
     PhaseMarked,
     RunFinished,
     RunStarted,
+    ServerReady,
     ShutdownRequested,
 )
 from warmup_insights.model.failure_text import figures_of, kind_of_message
@@ -259,6 +260,14 @@ class Session:
         if self._is_first and not (self.is_ready or self._ended):
             self._ended = "stopped"
             self.emit(ShutdownRequested, message=text, in_start=True)
+
+    def note_ready(self) -> None:
+        """Record that requests are accepted from now on: an order before ended nothing, as
+        where vLLM goes on behind Ctrl-C (`utils/network_utils.py`, `zmq_socket_ctx`)."""
+        self.is_ready = True
+        if self._ended == "stopped":
+            self._ended = None
+        self.emit(ServerReady)
 
     def note_end_of_program(self, error: BaseException) -> None:
         """Record the error that ends this program, where it was not ready by then: after

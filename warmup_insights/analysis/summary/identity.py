@@ -152,6 +152,8 @@ class Identity:
                 self._is_ready = True
             case ServerReady():
                 self._is_ready = self._is_serving = True
+                if event.line is None:
+                    self.stop = None  # recorded before it, the order ended nothing
             case GraphsCaptured():
                 self._is_warm = True
             case RunFinished() if event.status != "stopped":
