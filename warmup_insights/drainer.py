@@ -304,7 +304,7 @@ _States = list[tuple[str, tuple[int, float, bool]]]
 
 
 def _file_id(path: Path) -> _FileId | None:
-    """What tells a file from another one of its name; None where there is none."""
+    """What no other file has that is there; None where there is none of this name."""
     try:
         found = path.stat()
     except OSError:
