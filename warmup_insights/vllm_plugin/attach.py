@@ -18,6 +18,7 @@ from typing import Any, NoReturn
 
 from packaging.version import Version
 
+from warmup_insights.recorder import EXIT_S
 from warmup_insights.vllm_plugin import facts
 from warmup_insights.vllm_plugin.facts import installed_version
 from warmup_insights.vllm_plugin.hooks import Attachment, Hook, is_attached
@@ -68,7 +69,7 @@ class Instrumentation:
 
         def leave(status: int) -> NoReturn:
             try:
-                self.session.end_run()
+                self.session.end_run(EXIT_S)
             except Exception as problem:  # the program must end
                 logger.warning("The end of the program is not recorded: %s", problem)
             before(status)

@@ -32,7 +32,7 @@ from warmup_insights.model.events import (
 )
 from warmup_insights.model.failure_text import figures_of, kind_of_message
 from warmup_insights.model.run import RunRecord, new_run_id
-from warmup_insights.recorder import EXIT_S, Recorder
+from warmup_insights.recorder import Recorder
 from warmup_insights.secrets import mask_text
 from warmup_insights.storage.location import database_path
 from warmup_insights.storage.spool import Spool
@@ -163,8 +163,8 @@ class Session:
         for action in actions:
             action()
 
-    def end_run(self) -> None:
-        """Last event of the run, in the process that made its id."""
+    def end_run(self, timeout_s: float = 5.0) -> None:
+        """Last event of the run, in the process that made its id; waits so long at most."""
         self._run_last_actions()
         if self._is_first and self._has_begun:
             self.report_lost()
@@ -174,7 +174,7 @@ class Session:
             self.emit(RunFinished, status=self._ended or skipped or reached)
             self._has_begun = False
         if self._recorder is not None:
-            self._recorder.close(EXIT_S)
+            self._recorder.close(timeout_s)
 
     def begin_phase(self, name: str) -> None:
         """Mark the start of a stretch, unless it is open already: the process may not
