@@ -540,6 +540,8 @@ def test_a_trend_is_of_one_kind_of_start():
     changes = dict(zip(table["run_id"], table["change"], strict=True))
     assert (changes["r2"], changes["r3"]) == ("200 % slower", "100 % slower")
     assert pd.isna(changes["r4"])
+    # Runs that are called the same are told apart wherever they are named.
+    assert list(table["name"]) == [f"m \u00b7 r{n}" for n in range(5)]
 
 
 @pytest.mark.parametrize("name", ["warmup_doc_capture.log", "made_1_22.log"])
