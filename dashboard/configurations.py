@@ -188,11 +188,17 @@ def configurations_figure(
                 name = axes.colour[0]
                 marker["color"] = rows[name] / _unit(points, name)[1]
                 marker["coloraxis"] = "coloraxis"
+                # A mark of the legend has no place on the scale: it would be black.
+                figure.add_scatter(
+                    x=[None], y=[None], mode="markers", name=kind,
+                    marker=marker | {"color": MUTED, "coloraxis": None},
+                )  # fmt: skip
             figure.add_scatter(
                 x=rows["x"], y=rows["y"], mode="markers", name=kind, marker=marker,
                 customdata=_hover(rows, axes), hovertemplate="<b>%{customdata[1]}</b>"
                 "<br>%{customdata[2]}<extra>" + kind + "</extra>",
                 selected={"marker": {"size": 18}}, unselected={"marker": {"opacity": 0.6}},
+                showlegend=axes.colour is None,
             )  # fmt: skip
     if axes.colour is not None:
         figure.update_layout(

@@ -64,7 +64,7 @@ def _misses(view: View) -> None:
                 "`warmup-insights advise` states whether the ranges cover them then."
             )
         elif settings:
-            st.code("\n".join(settings), language=None)
+            st.code("\n".join(settings), language=None, wrap_lines=True)
         else:
             st.caption(
                 "No single maximum is too small; the shapes need buckets of their own."

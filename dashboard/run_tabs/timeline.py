@@ -94,7 +94,10 @@ def _steps(view: View) -> None:
 def _gaps(view: View) -> None:
     gaps = view.summary.time.gaps
     if not gaps:
-        widgets.empty("Unlogged time", "No gap of a second or more is unexplained.")
+        widgets.empty(
+            "Unlogged time",
+            "No two lines are two seconds or more apart with a second of it unexplained.",
+        )
         return
     table = pd.DataFrame(
         [
@@ -105,7 +108,8 @@ def _gaps(view: View) -> None:
     )
     view.table(
         table, key="gaps", title="Unlogged time",
-        hint="Gaps of a second or more, the longest first, with their two lines.",
+        hint="Two seconds or more without a line, a second or more of it unexplained; the "
+        "longest first, with the two lines around it.",
         columns={
             "start_s": st.column_config.NumberColumn("from (s)", format="%.1f"),
             "unlogged_s": st.column_config.NumberColumn("gap (s)", format="%.1f"),
