@@ -15,6 +15,7 @@ import pandas as pd
 from dashboard.charts.base import Figure, name_axes, new_figure, time_unit
 from dashboard.charts.runs import doubtful
 from dashboard.palette import HEAT, MUTED, colour
+from dashboard.shown import frame_of
 from dashboard.text import figure_text, short_name, visible
 from warmup_insights.analysis.pareto import (
     COLUMNS,
@@ -141,9 +142,7 @@ def _plan(planner: Planner, settings: PlanSettings) -> Plan | None:
 
 def cache_frame(plans: Sequence[CachePlan]) -> pd.DataFrame:
     """Plans without graphs as `plan` prints them, one row each."""
-    table = cache_table(plans)
-    header = ["plan", *table.header[1:]]
-    return pd.DataFrame(list(map(list, table.rows)), columns=header).map(visible)
+    return frame_of(cache_table(plans)).rename(columns={"": "plan"})
 
 
 def sweep_command(summary: RunSummary) -> str:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from typing import Any
 
 import pandas as pd
 
@@ -106,40 +105,6 @@ def run_trials(
     ]
 
 
-def trials_table(
-    trials: Sequence[Trial], costs: Mapping[str, float] | None = None
-) -> pd.DataFrame:
-    """Strategies side by side: counts, dropped ones, padding; `costs` are seconds per
-    bucket of a phase in some run, for an estimate of the warm-up."""
-    return pd.DataFrame([_row(trial, costs or {}) for trial in trials])
-
-
-def _row(trial: Trial, costs: Mapping[str, float]) -> dict[str, Any]:
-    made, padding = trial.generated, trial.padding
-    row: dict[str, Any] = {"strategy": trial.title}
-    row["prompt buckets"] = None if made is None else len(made.prompt)
-    row["decode buckets"] = None if made is None else len(made.decode)
-    row["dropped"] = None if made is None else len(made.dropped)
-    for name, words in (
-        ("prompt", "prompt padding (%)"),
-        ("decode_sequences", "decode padding, sequences (%)"),
-        ("decode_blocks", "decode padding, blocks (%)"),
-    ):  # fmt: skip
-        found = None if padding is None else getattr(padding, name)
-        row[words] = None if found is None else 100 * found.ratio
-        if name == "prompt":
-            row["worst padding (%)"] = (
-                None if found is None else 100 * found.worst_ratio
-            )
-            row["not covered (%)"] = None if found is None else 100 * found.uncovered
-    if made is not None and {"prompt", "decode"} <= set(costs):
-        row["warm-up, estimated (s)"] = (
-            len(made.prompt) * costs["prompt"] + len(made.decode) * costs["decode"]
-        )
-    row["problem"] = trial.problem or ""
-    return row
-
-
 def bucket_rows(made: GeneratedBuckets, phase: str) -> pd.DataFrame:
     """The generated buckets of a phase, as a bucket map draws them."""
     kept = made.prompt if phase == "prompt" else made.decode
@@ -151,19 +116,6 @@ def bucket_rows(made: GeneratedBuckets, phase: str) -> pd.DataFrame:
         for bucket in kept
     ]  # fmt: skip
     return pd.DataFrame(rows)
-
-
-def dropped_table(made: GeneratedBuckets) -> pd.DataFrame:
-    """Candidates that are not warmed up, and why."""
-    rows = [
-        (
-            drop.phase, str(tuple(drop.bucket)), drop.condition,
-            "" if drop.replaced_by is None else str(tuple(drop.replaced_by)),
-        )
-        for drop in made.dropped
-    ]  # fmt: skip
-    columns = ["phase", "bucket", "condition not met", "replaced by"]
-    return pd.DataFrame(rows, columns=columns)
 
 
 def seconds_per_bucket(buckets: pd.DataFrame) -> dict[str, float]:
