@@ -7,12 +7,8 @@ from dataclasses import replace
 
 import pandas as pd
 
-from warmup_insights.analysis.plan.regenerate import bucketing_inputs, rules_version
-from warmup_insights.bucketing.base import (
-    STRATEGY_NAMES,
-    GeneratedBuckets,
-    StrategyName,
-)
+from warmup_insights.analysis.plan.regenerate import bucketing_inputs
+from warmup_insights.bucketing.base import STRATEGY_NAMES, StrategyName
 from warmup_insights.bucketing.generate import STRATEGIES
 from warmup_insights.bucketing.padding import (
     LengthDistribution,
@@ -22,13 +18,13 @@ from warmup_insights.bucketing.padding import (
     try_settings,
 )
 from warmup_insights.bucketing.settings import settings_from_mapping
-from warmup_insights.bucketing.versions import NEWEST_RELEASE
 from warmup_insights.errors import InputError
 from warmup_insights.model.summary import RunSummary
 
 STRATEGY_TITLES: dict[StrategyName, str] = {
     name: STRATEGIES[name].title for name in STRATEGY_NAMES.values()
 }
+FROM_FILE = "VLLM_BUCKETING_FROM_FILE"
 DEFAULTS: dict[str, int] = {
     "max_num_seqs": 64,
     "max_num_batched_tokens": 8192,
@@ -73,11 +69,6 @@ def limits_of(summary: RunSummary) -> dict[str, int]:
     return {name: value for name, value in stated.items() if value >= 1}
 
 
-def version_of(summary: RunSummary | None) -> str:
-    """The engine version whose rules fit a run, else the newest release."""
-    return NEWEST_RELEASE if summary is None else rules_version(summary)
-
-
 def variables_of(summary: RunSummary) -> str:
     """The bucketing variables of a run, one per line."""
     lines = [
@@ -95,7 +86,13 @@ def run_trials(
     lengths: LengthDistribution,
     engine_version: str,
 ) -> list[Trial]:
-    """Every strategy on the configuration; raises InputError for a wrong one."""
+    """Every strategy on the configuration; raises InputError for a wrong one, and where it
+    names a file: what is in files of this server is nothing for its visitors."""
+    if FROM_FILE in variables:
+        raise InputError(
+            f"{FROM_FILE} names a file of this server, which is not read here; "
+            "`warmup-insights buckets compare --bucket-file FILE` reads one"
+        )
     settings = settings_from_mapping(
         dict(limits), variables, engine_version=engine_version
     )
@@ -103,19 +100,6 @@ def run_trials(
         try_settings(replace(settings, strategy=strategy), lengths)
         for strategy in strategies
     ]
-
-
-def bucket_rows(made: GeneratedBuckets, phase: str) -> pd.DataFrame:
-    """The generated buckets of a phase, as a bucket map draws them."""
-    kept = made.prompt if phase == "prompt" else made.decode
-    rows = [
-        {
-            "phase": phase, "bucket": tuple(bucket), "state": "generated",
-            "duration_s": None, "memory_bytes": None, "executed": None, "missed": 0,
-        }
-        for bucket in kept
-    ]  # fmt: skip
-    return pd.DataFrame(rows)
 
 
 def seconds_per_bucket(buckets: pd.DataFrame) -> dict[str, float]:

@@ -12,6 +12,7 @@ from dashboard import data, lab, widgets
 from dashboard.charts.base import Picture
 from dashboard.charts.buckets import (
     bucket_map,
+    buckets_frame,
     choose_axes,
     names_for,
     panels_of,
@@ -19,12 +20,19 @@ from dashboard.charts.buckets import (
 from dashboard.run_controls import names, requested_runs
 from dashboard.shown import frame_of
 from dashboard.text import markdown
+from warmup_insights.analysis.plan.regenerate import rules_version
 from warmup_insights.bucketing.base import StrategyName
 from warmup_insights.bucketing.file import format_bucket_file
 from warmup_insights.bucketing.padding import LengthDistribution, Trial
-from warmup_insights.bucketing.versions import MAIN, RELEASES, rules_name
+from warmup_insights.bucketing.versions import (
+    MAIN,
+    NEWEST_RELEASE,
+    RELEASES,
+    rules_name,
+)
 from warmup_insights.export.buckets import compare_table, dropped_table
 from warmup_insights.model.run import RunRecord
+from warmup_insights.model.summary import BucketRow
 from warmup_insights.units import format_duration
 
 _WORDS = {
@@ -84,7 +92,7 @@ def _base() -> RunRecord | None:
 
 def _version(base: RunRecord | None) -> str:
     """The engine version whose rules are used."""
-    own = lab.version_of(None if base is None else data.summary(base))
+    own = NEWEST_RELEASE if base is None else rules_version(data.summary(base))
     known = list(dict.fromkeys([MAIN, *reversed(RELEASES), own]))
     return st.selectbox(
         "Bucketing rules of", known, index=known.index(own), format_func=rules_name,
@@ -198,7 +206,14 @@ def _one(trials: list[Trial]) -> None:
 
 def _map(trial: Trial, phase: str) -> None:
     assert trial.generated is not None
-    rows = lab.bucket_rows(trial.generated, phase)
+    made = trial.generated
+    kept = made.prompt if phase == "prompt" else made.decode
+    rows = buckets_frame(
+        [
+            BucketRow(phase=phase, bucket=tuple(bucket), generated=True)
+            for bucket in kept
+        ]
+    )
     if rows.empty:
         st.caption(f"No {phase} bucket.")
         return

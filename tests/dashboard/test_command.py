@@ -221,6 +221,17 @@ def test_wrong_input_of_the_lab_is_a_sentence():
     assert lab.read_overrides("export A='1'  # why\n\n") == {"A": "1"}
 
 
+def test_visitors_of_the_lab_read_no_file_of_the_server(
+    monkeypatch, empty_database, tmp_path
+):
+    secret = tmp_path / "secret.txt"
+    secret.write_text("the first line", encoding="utf-8")
+    app = open_page(monkeypatch, empty_database, "buckets")
+    app.text_area[0].set_value(f"VLLM_BUCKETING_FROM_FILE={secret}").run()
+    assert "names a file of this server" in app.error[0].value
+    assert "the first" not in app.error[0].value
+
+
 def test_the_lab_page_shows_a_wrong_variable_as_a_sentence(monkeypatch, empty_database):
     app = open_page(monkeypatch, empty_database, "buckets")
     app.text_area[0].set_value("VLLM_PROMPT_BS_BUCKET_MIN=many").run()
