@@ -42,7 +42,7 @@ from dashboard.charts.buckets import (
 )
 from dashboard.charts.memory import capture_points
 from dashboard.charts.runs import runs_frame, runs_table
-from dashboard.charts.time import COSTLY_KINDS, costly_steps
+from dashboard.charts.time import costly_steps
 from tests.dashboard.browser import (
     ARGUMENTS,
     CHROMIUM,
@@ -54,7 +54,7 @@ from tests.dashboard.browser import (
 from tests.dashboard.builders import START, recorded_events
 from warmup_insights.analysis.compare import compare
 from warmup_insights.analysis.pareto import configuration_rows
-from warmup_insights.analysis.summary import RunFold, summarize
+from warmup_insights.analysis.summary import Folded, RunFold, summarize
 from warmup_insights.model.events import (
     BucketsGenerated,
     BucketUsed,
@@ -331,9 +331,7 @@ def queries(database: Path, runs: int, rounds: int) -> dict[str, float]:
             "runs: newest change": store.newest_change,
             "run: summary": lambda: store.summary(run.run_id),
             "run: buckets": bucket_frame,
-            "run: costliest steps": lambda: costly_steps(
-                _table(store, run.run_id, COSTLY_KINDS), 15
-            ),
+            "run: costliest steps": lambda: costly_steps(Folded(summary, rows)),
             "run: capture curve": lambda: capture_points(rows),
             "run: history of a bucket": lambda: bucket_history(
                 _table(

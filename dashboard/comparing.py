@@ -19,18 +19,14 @@ from dashboard.charts.base import (
 )
 from dashboard.charts.time import phase_totals, phases_frame
 from dashboard.palette import PART_MEANINGS
+from dashboard.shown import frame_of
 from dashboard.text import figure_text, visible
 from warmup_insights.analysis.compare import (
     BucketChange,
     Comparison,
     FigureRow,
 )
-from warmup_insights.export.comparison import (
-    change_texts,
-    gaps_table,
-    runs_table,
-    setting_texts,
-)
+from warmup_insights.export import comparison
 from warmup_insights.model.figures import contradiction_mark
 from warmup_insights.model.phases import phase_words
 from warmup_insights.model.summary import RunSummary
@@ -42,13 +38,9 @@ def run_names(result: Comparison) -> list[str]:
     return [visible(run.head) for run in result.runs]
 
 
-def _names_by_id(result: Comparison) -> dict[str, str]:
-    return {run.run_id: visible(run.head) for run in result.runs}
-
-
 def run_lines(result: Comparison) -> list[str]:
     """What each run is, one line each, under the name that stands for it."""
-    rows = runs_table(result.runs).rows
+    rows = comparison.runs_table(result.runs).rows
     return [visible(" \u00b7 ".join(row)) for row in rows]
 
 
@@ -69,7 +61,7 @@ def figures_table(
 
 
 def _cells(row: FigureRow, summaries: Sequence[RunSummary]) -> list[str]:
-    changes = ["", *change_texts(row)]
+    changes = ["", *comparison.change_texts(row)]
     cells = []
     for text, summary, change in zip(row.texts, summaries, changes, strict=True):
         marked = text + contradiction_mark(summary, row.name)
@@ -81,24 +73,12 @@ def _cells(row: FigureRow, summaries: Sequence[RunSummary]) -> list[str]:
 def settings_table(result: Comparison, *, partly: bool = False) -> pd.DataFrame:
     """The settings that differ, one column per run."""
     rows = result.partly_stated if partly else result.settings
-    return pd.DataFrame(
-        [
-            [
-                visible(row.name),
-                *map(visible, setting_texts(row.values)),
-            ]
-            for row in rows
-        ],
-        columns=["setting", *run_names(result)],
-    )
+    return frame_of(comparison.settings_table(rows, run_names(result)))
 
 
 def gaps_frame(result: Comparison) -> pd.DataFrame:
     """Unlogged time between the same two lines, one column per run."""
-    names = run_names(result)
-    rows = gaps_table(result, names).rows
-    cells = [[visible(cell) for cell in row] for row in rows]
-    return pd.DataFrame(cells, columns=["after", "before", *names])
+    return frame_of(comparison.gaps_table(result, run_names(result)))
 
 
 def phases_picture(result: Comparison, summaries: Sequence[RunSummary]) -> Picture:
@@ -154,40 +134,10 @@ def memory_table(result: Comparison) -> pd.DataFrame:
     return pd.DataFrame(rows, columns=["run", "name", "label", "bytes"])
 
 
-def bucket_counts(result: Comparison) -> pd.DataFrame:
-    """How the bucket sets changed, one row per run and phase; of what was not compared
-    the reason alone, and no column without a value."""
-    names = _names_by_id(result)
-    frame = pd.DataFrame(
-        [
-            {
-                "run": names[change.run_id],
-                "phase": change.phase,
-                "in both": change.num_common,
-                "added": _count(change.added),
-                "removed": _count(change.removed),
-                "graph gained": _count(change.captured),
-                "graph lost": _count(change.uncaptured),
-                **{
-                    name: None if change.reason else len(getattr(change, name))
-                    for name in ("slower", "faster", "larger", "smaller")
-                },
-                "not compared because": change.reason,
-            }
-            for change in result.buckets
-        ]
-    )
-    return frame.dropna(axis="columns", how="all")
-
-
-def _count(buckets: tuple[Any, ...] | None) -> int | None:
-    return None if buckets is None else len(buckets)
-
-
 def bucket_changes(result: Comparison) -> pd.DataFrame:
     """Every bucket that changed: run, phase, bucket, change, and where a change has
     figures before, after."""
-    names = _names_by_id(result)
+    names = {run.run_id: visible(run.head) for run in result.runs}
     rows: list[tuple[str, ...]] = []
     for change in result.buckets:
         head = (names[change.run_id], change.phase)
@@ -221,10 +171,7 @@ def _changed(change: BucketChange) -> list[tuple[str, ...]]:
 
 def misses_table(result: Comparison) -> pd.DataFrame:
     """Shapes without a bucket, and how often each run met them."""
-    return pd.DataFrame(
-        [[row.phase, str(row.shape), *row.counts] for row in result.misses],
-        columns=["phase", "shape", *run_names(result)],
-    )
+    return frame_of(comparison.misses_table(result, run_names(result)))
 
 
 def part_stacks(parts: pd.DataFrame, order: Sequence[str]) -> Figure:

@@ -15,6 +15,7 @@ import pandas as pd
 from dashboard.charts.base import Figure, name_axes, new_figure, time_unit
 from dashboard.charts.runs import doubtful
 from dashboard.palette import HEAT, MUTED, colour
+from dashboard.shown import frame_of
 from dashboard.text import figure_text, short_name, visible
 from warmup_insights.analysis.pareto import (
     COLUMNS,
@@ -141,9 +142,7 @@ def _plan(planner: Planner, settings: PlanSettings) -> Plan | None:
 
 def cache_frame(plans: Sequence[CachePlan]) -> pd.DataFrame:
     """Plans without graphs as `plan` prints them, one row each."""
-    table = cache_table(plans)
-    header = ["plan", *table.header[1:]]
-    return pd.DataFrame(list(map(list, table.rows)), columns=header).map(visible)
+    return frame_of(cache_table(plans)).rename(columns={"": "plan"})
 
 
 def sweep_command(summary: RunSummary) -> str:
@@ -188,11 +187,17 @@ def configurations_figure(
                 name = axes.colour[0]
                 marker["color"] = rows[name] / _unit(points, name)[1]
                 marker["coloraxis"] = "coloraxis"
+                # A mark of the legend has no place on the scale: it would be black.
+                figure.add_scatter(
+                    x=[None], y=[None], mode="markers", name=kind,
+                    marker=marker | {"color": MUTED, "coloraxis": None},
+                )  # fmt: skip
             figure.add_scatter(
                 x=rows["x"], y=rows["y"], mode="markers", name=kind, marker=marker,
                 customdata=_hover(rows, axes), hovertemplate="<b>%{customdata[1]}</b>"
                 "<br>%{customdata[2]}<extra>" + kind + "</extra>",
                 selected={"marker": {"size": 18}}, unselected={"marker": {"opacity": 0.6}},
+                showlegend=axes.colour is None,
             )  # fmt: skip
     if axes.colour is not None:
         figure.update_layout(

@@ -143,12 +143,6 @@ def buckets(run: RunRecord) -> pd.DataFrame:
     return buckets_frame(folded(run).rows)
 
 
-@st.cache_data(hash_funcs=VERSIONS, max_entries=32, show_spinner=False)
-def events(run: RunRecord, *kinds: str) -> pd.DataFrame:
-    """The typed columns of some kinds of events of a run, in order."""
-    return pd.DataFrame(store().event_table(run.run_id, kinds))
-
-
 @st.cache_data(hash_funcs=VERSIONS, max_entries=8, show_spinner=False)
 def source(run: RunRecord) -> tuple[SourceRecord, pd.DataFrame] | None:
     """The log of a run and its kept lines, `rule` None where none matches; None for a

@@ -4,16 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from typing import Any
 
 import pandas as pd
 
-from warmup_insights.analysis.plan.regenerate import bucketing_inputs, rules_version
-from warmup_insights.bucketing.base import (
-    STRATEGY_NAMES,
-    GeneratedBuckets,
-    StrategyName,
-)
+from warmup_insights.analysis.plan.regenerate import bucketing_inputs
+from warmup_insights.bucketing.base import STRATEGY_NAMES, StrategyName
 from warmup_insights.bucketing.generate import STRATEGIES
 from warmup_insights.bucketing.padding import (
     LengthDistribution,
@@ -23,13 +18,13 @@ from warmup_insights.bucketing.padding import (
     try_settings,
 )
 from warmup_insights.bucketing.settings import settings_from_mapping
-from warmup_insights.bucketing.versions import NEWEST_RELEASE
 from warmup_insights.errors import InputError
 from warmup_insights.model.summary import RunSummary
 
 STRATEGY_TITLES: dict[StrategyName, str] = {
     name: STRATEGIES[name].title for name in STRATEGY_NAMES.values()
 }
+FROM_FILE = "VLLM_BUCKETING_FROM_FILE"
 DEFAULTS: dict[str, int] = {
     "max_num_seqs": 64,
     "max_num_batched_tokens": 8192,
@@ -74,11 +69,6 @@ def limits_of(summary: RunSummary) -> dict[str, int]:
     return {name: value for name, value in stated.items() if value >= 1}
 
 
-def version_of(summary: RunSummary | None) -> str:
-    """The engine version whose rules fit a run, else the newest release."""
-    return NEWEST_RELEASE if summary is None else rules_version(summary)
-
-
 def variables_of(summary: RunSummary) -> str:
     """The bucketing variables of a run, one per line."""
     lines = [
@@ -96,7 +86,13 @@ def run_trials(
     lengths: LengthDistribution,
     engine_version: str,
 ) -> list[Trial]:
-    """Every strategy on the configuration; raises InputError for a wrong one."""
+    """Every strategy on the configuration; raises InputError for a wrong one, and where it
+    names a file: what is in files of this server is nothing for its visitors."""
+    if FROM_FILE in variables:
+        raise InputError(
+            f"{FROM_FILE} names a file of this server, which is not read here; "
+            "`warmup-insights buckets compare --bucket-file FILE` reads one"
+        )
     settings = settings_from_mapping(
         dict(limits), variables, engine_version=engine_version
     )
@@ -104,66 +100,6 @@ def run_trials(
         try_settings(replace(settings, strategy=strategy), lengths)
         for strategy in strategies
     ]
-
-
-def trials_table(
-    trials: Sequence[Trial], costs: Mapping[str, float] | None = None
-) -> pd.DataFrame:
-    """Strategies side by side: counts, dropped ones, padding; `costs` are seconds per
-    bucket of a phase in some run, for an estimate of the warm-up."""
-    return pd.DataFrame([_row(trial, costs or {}) for trial in trials])
-
-
-def _row(trial: Trial, costs: Mapping[str, float]) -> dict[str, Any]:
-    made, padding = trial.generated, trial.padding
-    row: dict[str, Any] = {"strategy": trial.title}
-    row["prompt buckets"] = None if made is None else len(made.prompt)
-    row["decode buckets"] = None if made is None else len(made.decode)
-    row["dropped"] = None if made is None else len(made.dropped)
-    for name, words in (
-        ("prompt", "prompt padding (%)"),
-        ("decode_sequences", "decode padding, sequences (%)"),
-        ("decode_blocks", "decode padding, blocks (%)"),
-    ):  # fmt: skip
-        found = None if padding is None else getattr(padding, name)
-        row[words] = None if found is None else 100 * found.ratio
-        if name == "prompt":
-            row["worst padding (%)"] = (
-                None if found is None else 100 * found.worst_ratio
-            )
-            row["not covered (%)"] = None if found is None else 100 * found.uncovered
-    if made is not None and {"prompt", "decode"} <= set(costs):
-        row["warm-up, estimated (s)"] = (
-            len(made.prompt) * costs["prompt"] + len(made.decode) * costs["decode"]
-        )
-    row["problem"] = trial.problem or ""
-    return row
-
-
-def bucket_rows(made: GeneratedBuckets, phase: str) -> pd.DataFrame:
-    """The generated buckets of a phase, as a bucket map draws them."""
-    kept = made.prompt if phase == "prompt" else made.decode
-    rows = [
-        {
-            "phase": phase, "bucket": tuple(bucket), "state": "generated",
-            "duration_s": None, "memory_bytes": None, "executed": None, "missed": 0,
-        }
-        for bucket in kept
-    ]  # fmt: skip
-    return pd.DataFrame(rows)
-
-
-def dropped_table(made: GeneratedBuckets) -> pd.DataFrame:
-    """Candidates that are not warmed up, and why."""
-    rows = [
-        (
-            drop.phase, str(tuple(drop.bucket)), drop.condition,
-            "" if drop.replaced_by is None else str(tuple(drop.replaced_by)),
-        )
-        for drop in made.dropped
-    ]  # fmt: skip
-    columns = ["phase", "bucket", "condition not met", "replaced by"]
-    return pd.DataFrame(rows, columns=columns)
 
 
 def seconds_per_bucket(buckets: pd.DataFrame) -> dict[str, float]:

@@ -10,22 +10,19 @@ from dashboard import data, widgets
 from dashboard.report import report_html
 from dashboard.text import short_name
 from warmup_insights.export.runs import RunWithLines
-from warmup_insights.model.run import RunRecord, run_name
+from warmup_insights.model.run import RunRecord
 from warmup_insights.runs import delete_runs, kept_lines
 
 MOST_LISTED = 500
 
 
-def names(extra: tuple[str, ...] = (), *, as_compared: bool = False) -> dict[str, str]:
-    """Run id to what a list shows: the newest runs, and those chosen; `as_compared` with
-    the names of a comparison, whose runs are often of one model."""
+def names(extra: tuple[str, ...] = ()) -> dict[str, str]:
+    """Run id to what a list shows: the newest runs, and those chosen."""
     rows = data.run_rows(data.store(), {}, MOST_LISTED)
-    found = {}
-    for row in rows.to_dict("records"):
-        run_id, name = row["run_id"], row["name"]
-        if as_compared:
-            name = run_name(row["label"], None, row["source_name"], run_id)
-        found[run_id] = f"{short_name(name)}  \u00b7  {run_id[:6]}"
+    found = {
+        run_id: short_name(name)
+        for run_id, name in zip(rows["run_id"], rows["name"], strict=True)
+    }
     for run_id in extra:
         found.setdefault(run_id, f"run {run_id}")
     return found
@@ -40,7 +37,7 @@ def requested_runs() -> list[str]:
 def choose_several(most: int) -> list[str]:
     """Two or more runs; the first is the baseline."""
     requested = requested_runs()
-    known = names(tuple(requested), as_compared=True)
+    known = names(tuple(requested))
     chosen = st.multiselect(
         "Runs", list(known), default=requested[:most], max_selections=most,
         format_func=known.__getitem__, label_visibility="collapsed",

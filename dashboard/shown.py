@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Sequence
-from typing import NamedTuple
+from collections.abc import Collection, Mapping, Sequence
+from typing import Any, NamedTuple
 
+import pandas as pd
+
+from dashboard.text import WHOLE, visible
 from warmup_insights.analysis.advice import Finding
 from warmup_insights.analysis.sentences import began_text, contradiction_sentence
 from warmup_insights.export.findings import number_text
+from warmup_insights.export.tables import TextTable
 from warmup_insights.model.figures import BY_NAME, broken_laws, part_text, text_of
 from warmup_insights.model.run import RunRecord
 from warmup_insights.model.summary import RunSummary
@@ -131,6 +135,25 @@ def _number_words(name: str) -> str:
     figure of that name: `free_bytes` of a failure is what was free when it failed."""
     words = re.sub(r"\Anum_|_(?:bytes|s)\Z", "", name).replace("_", " ")
     return re.sub(r"\bkv\b", "KV", words).replace("warmup", "warm-up")
+
+
+def frame_of(table: TextTable) -> pd.DataFrame:
+    """A table of a command as a frame."""
+    return pd.DataFrame(list(map(list, table.rows)), columns=list(table.header)).map(
+        visible
+    )
+
+
+def config_frame(config: Mapping[str, Any]) -> pd.DataFrame:
+    """Setting and value, as text that does nothing."""
+    rows = [(visible(name), visible(value, WHOLE)) for name, value in config.items()]
+    return pd.DataFrame(sorted(rows), columns=["setting", "value"])
+
+
+def notes_frame(summary: RunSummary) -> pd.DataFrame:
+    """Lines worth knowing that are no figure."""
+    rows = [(visible(n.topic), n.count, visible(n.text)) for n in summary.notes]
+    return pd.DataFrame(rows, columns=["topic", "times", "text"])
 
 
 class Headline(NamedTuple):

@@ -90,7 +90,7 @@ def empty(title: str, sentence: str, command: str | None = None) -> None:
         st.markdown(f"**{title}**")
         st.markdown(sentence)
         if command is not None:
-            st.code(command, language=None)
+            st.code(command, language=None, wrap_lines=True)
 
 
 def headline(figures: Sequence[Headline], *, even: bool = True) -> None:
@@ -184,6 +184,12 @@ def table_height(rows: int, *, most: int = 12) -> int:
     """Pixels of a table of so many rows and its head; it scrolls when there are more than
     `most`. A row is 35 pixels at a font of 16, and the theme's is 15."""
     return 2 + 33 * (min(rows, most) + 1)
+
+
+def text_width(table: pd.DataFrame, name: str) -> int:
+    """Pixels that the longest text of a column takes; a narrow one keeps its head."""
+    longest = 0 if name not in table else table[name].dropna().map(len).max()
+    return max(130, 20 + round(6.4 * int(longest)))
 
 
 @contextmanager

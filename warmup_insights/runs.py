@@ -27,10 +27,15 @@ MAX_HISTORY = 200
 _NO_END = "recording process died: no heartbeat, and no end was recorded"
 
 
-def status_of(row: Mapping[str, Any], now: float) -> str:
-    """The status to show of a row of `EventStore.run_table`; see `RunRecord.status_at`."""
-    names = ("run_id", "status", "heartbeat_at", "process")
-    return RunRecord(**{name: row[name] for name in names}).status_at(now)
+_OF_ROW = (
+    "run_id", "status", "heartbeat_at", "process", "label", "model", "source_name",
+    "source_kind",
+)  # fmt: skip
+
+
+def record_of(row: Mapping[str, Any]) -> RunRecord:
+    """What of a row of `EventStore.run_table` decides its name and its status now."""
+    return RunRecord(**{name: row[name] for name in _OF_ROW})
 
 
 def refresh(store: EventStore, run_id: str) -> Folded:

@@ -12,18 +12,28 @@ from dashboard import data, lab, widgets
 from dashboard.charts.base import Picture
 from dashboard.charts.buckets import (
     bucket_map,
+    buckets_frame,
     choose_axes,
     names_for,
     panels_of,
 )
 from dashboard.run_controls import names, requested_runs
+from dashboard.shown import frame_of
 from dashboard.text import markdown
+from warmup_insights.analysis.plan.regenerate import rules_version
 from warmup_insights.bucketing.base import StrategyName
 from warmup_insights.bucketing.file import format_bucket_file
 from warmup_insights.bucketing.padding import LengthDistribution, Trial
-from warmup_insights.bucketing.versions import MAIN, RELEASES, rules_name
+from warmup_insights.bucketing.versions import (
+    MAIN,
+    NEWEST_RELEASE,
+    RELEASES,
+    rules_name,
+)
+from warmup_insights.export.buckets import compare_table, dropped_table
 from warmup_insights.model.run import RunRecord
-from warmup_insights.units import format_duration, format_percent
+from warmup_insights.model.summary import BucketRow
+from warmup_insights.units import format_duration
 
 _WORDS = {
     "max_num_seqs": ("max_num_seqs", "Requests per step at most"),
@@ -82,7 +92,7 @@ def _base() -> RunRecord | None:
 
 def _version(base: RunRecord | None) -> str:
     """The engine version whose rules are used."""
-    own = lab.version_of(None if base is None else data.summary(base))
+    own = NEWEST_RELEASE if base is None else rules_version(data.summary(base))
     known = list(dict.fromkeys([MAIN, *reversed(RELEASES), own]))
     return st.selectbox(
         "Bucketing rules of", known, index=known.index(own), format_func=rules_name,
@@ -145,21 +155,18 @@ def _side_by_side(
         widgets.empty("No strategy chosen", "Choose at least one of the strategies.")
         return
     costs = {} if base is None else lab.seconds_per_bucket(data.buckets(base))
-    table = lab.trials_table(trials, costs)
-    tenths = st.column_config.NumberColumn(format="%.1f")
+    table = compare_table(trials, lengths, costs)
     hint = f"Padding for {'lengths ' * lengths.is_assumed}{lengths.name}."
     if lengths.is_assumed:
         hint += " Give your own as request lengths."
-    if "warm-up, estimated (s)" in table:
+    if "warm-up, estimated" in table.header:
         hint += f" Warm-up estimated with {_costs_words(costs)} of the chosen run."
     widgets.table(
-        table, key="strategies", title="Strategies side by side", hint=markdown(hint),
-        columns={
-            name: tenths for name in table.columns if name.endswith(("(%)", "(s)"))
-        } | {
-            "problem": None if not table["problem"].any() else "problem",
-        },
+        frame_of(table), key="strategies", title="Strategies side by side",
+        hint=markdown(hint),
     )  # fmt: skip
+    for problem in table.note.splitlines():
+        st.warning(markdown(problem))
 
 
 def _costs_words(costs: Mapping[str, float]) -> str:
@@ -184,8 +191,7 @@ def _one(trials: list[Trial]) -> None:
         st.warning(markdown(note))
     for phase in ("prompt", "decode"):
         _map(trial, phase)
-    _worst(trial)
-    dropped = lab.dropped_table(trial.generated)
+    dropped = frame_of(dropped_table(trial.generated.dropped, show_all=True))
     if not dropped.empty:
         with st.expander(f"{len(dropped):,} dropped candidates"):
             st.dataframe(dropped, hide_index=True)
@@ -200,7 +206,14 @@ def _one(trials: list[Trial]) -> None:
 
 def _map(trial: Trial, phase: str) -> None:
     assert trial.generated is not None
-    rows = lab.bucket_rows(trial.generated, phase)
+    made = trial.generated
+    kept = made.prompt if phase == "prompt" else made.decode
+    rows = buckets_frame(
+        [
+            BucketRow(phase=phase, bucket=tuple(bucket), generated=True)
+            for bucket in kept
+        ]
+    )
     if rows.empty:
         st.caption(f"No {phase} bucket.")
         return
@@ -222,16 +235,6 @@ def _map(trial: Trial, phase: str) -> None:
         lambda _: bucket_map(rows, axes),
     )
     widgets.chart(picture, key=f"lab-{phase}-{trial.strategy}", simulated="not run")
-
-
-def _worst(trial: Trial) -> None:
-    if trial.padding is None or trial.padding.prompt is None:
-        return
-    worst = trial.padding.prompt
-    st.caption(
-        f"Worst prompt: {tuple(worst.worst_shape)} runs in "
-        f"{tuple(worst.worst_bucket)}, {format_percent(100 * worst.worst_ratio)} padding."
-    )
 
 
 with widgets.guarded():

@@ -16,7 +16,10 @@ from dashboard.text import kept_together, markdown
 from warmup_insights.analysis.compare import Comparison
 from warmup_insights.analysis.compare import compare as compare_runs
 from warmup_insights.analysis.sentences import count_text
-from warmup_insights.export.comparison import comparison_markdown
+from warmup_insights.export.comparison import (
+    bucket_sets_table,
+    comparison_markdown,
+)
 from warmup_insights.model.summary import RunSummary
 
 WATERFALLS = 4
@@ -147,7 +150,7 @@ def _waterfalls(result: Comparison, summaries: Sequence[RunSummary]) -> None:
 
 
 def _buckets(result: Comparison, _: Sequence[RunSummary]) -> None:
-    counts = comparing.bucket_counts(result)
+    counts = shown.frame_of(bucket_sets_table(result))
     widgets.table(
         counts, key="bucket-sets", title="Bucket sets",
         hint="Against the first run: which buckets came and went, which gained or "

@@ -10,7 +10,6 @@ import streamlit as st
 from dashboard import configurations, data, shown, widgets
 from dashboard.charts.base import Picture
 from dashboard.charts.runs import NO_MODEL, with_series
-from dashboard.configurations import configurations_figure as configurations_figure
 from dashboard.run_controls import names
 from dashboard.text import markdown, sentence, short_name, visible
 from warmup_insights.analysis.pareto import (
@@ -104,7 +103,7 @@ def _more(rows: pd.DataFrame) -> None:
                 icon=":material/calculate:", on_click=_plan_from, args=(newest.run_id,),
             )  # fmt: skip
         st.markdown("Or run some, with this device and model:")
-        st.code(configurations.sweep_command(summary), language=None)
+        st.code(configurations.sweep_command(summary), language=None, wrap_lines=True)
 
 
 def _plan_from(run_id: str) -> None:
@@ -230,7 +229,7 @@ def _figure(
         f"{y[0].upper()}{y[1:]} against {x}",
         f"{hint}. Click a point to open its run. {markdown(note)}",
         points,
-        lambda frame: configurations_figure(frame, axes, picked),
+        lambda frame: configurations.configurations_figure(frame, axes, picked),
     )
     event = widgets.chart(
         picture, key="configurations", simulated=label, selectable=True
@@ -282,7 +281,7 @@ def _columns(table: pd.DataFrame) -> dict[str, Any]:
     }
     return {
         "run_id": "Id",
-        "name": column.TextColumn("Run", width=190),
+        "name": column.TextColumn("Run", width=widgets.text_width(table, "name")),
         "best": column.CheckboxColumn("Not beaten"),
         "doubtful": widgets.doubtful_column(table),
         **figures,

@@ -78,7 +78,7 @@ def _head(run: RunRecord, summary: RunSummary) -> None:
     if summary.failure is not None:
         st.error(first, icon=":material/error:")
     else:
-        st.markdown(f"### {first}")
+        st.subheader(first, anchor=False)
     for text in rest:
         st.markdown(text)
     widgets.headline(shown.headline(summary))

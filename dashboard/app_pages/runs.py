@@ -152,7 +152,7 @@ def _columns(table: pd.DataFrame) -> dict[str, Any]:
             "", type="tertiary", key="open-run", on_click=_open, width=64
         ),
         "name": column.TextColumn(
-            "Run", width=_text_width(table, "name"),
+            "Run", width=widgets.text_width(table, "name"),
             help="Long names are cut in the middle; the last column has all of them",
         ),
         "status": column.MultiselectColumn(
@@ -161,14 +161,14 @@ def _columns(table: pd.DataFrame) -> dict[str, Any]:
             help="Of the start, then how serving ended where that is stated",
         ),
         "happened": column.TextColumn(
-            "Cause or content", width=_text_width(table, "happened"),
+            "Cause or content", width=widgets.text_width(table, "happened"),
             help="What ended a start, where the log ends, or what a file without a start "
             "holds; Open leads to the whole text",
         ),
         "ready_s": _seconds(table, "ready_s", "Ready after (s)"),
         "start": column.TextColumn("Start", width=90, help=shown.HELP["start"]),
         "largest": column.TextColumn(
-            "Largest phase", width=_text_width(table, "largest")
+            "Largest phase", width=widgets.text_width(table, "largest")
         ),
         "change": column.TextColumn(
             "Change", width=100,
@@ -204,12 +204,6 @@ def _columns(table: pd.DataFrame) -> dict[str, Any]:
         "run_id": column.TextColumn("Id", width=115),
         "full_name": column.TextColumn("Whole name", width="large"),
     }  # fmt: skip
-
-
-def _text_width(table: pd.DataFrame, name: str) -> int:
-    """Pixels that the longest text of a column takes; a narrow one keeps its head."""
-    longest = 0 if name not in table else table[name].dropna().map(len).max()
-    return max(130, 20 + round(6.4 * int(longest)))
 
 
 def _seconds(table: pd.DataFrame, name: str, title: str) -> Any:

@@ -11,6 +11,7 @@ import plotly.graph_objects as go
 
 from dashboard.charts.base import Figure, known_text, name_axes, new_figure, size_unit
 from dashboard.palette import HEAT, INK, SIGNS, STATES, colour
+from dashboard.text import visible
 from warmup_insights.analysis.misses import Diagnosis
 from warmup_insights.bucketing.base import DIMENSIONS
 from warmup_insights.model.events import Bucket
@@ -387,7 +388,7 @@ def misses_frame(summary: RunSummary, found: Iterable[Diagnosis]) -> pd.DataFram
             {
                 "phase": item.phase,
                 "shape": bucket_text(item.shape),
-                "count": item.count,
+                "times": item.count,
                 "why": item.reason(
                     names_for(len(item.shape), summary.phase(item.phase))
                 ),
@@ -398,6 +399,19 @@ def misses_frame(summary: RunSummary, found: Iterable[Diagnosis]) -> pd.DataFram
             for item in found
         ]
     )
+
+
+def late_frame(summary: RunSummary) -> pd.DataFrame:
+    """Kernels and recipes that were compiled while a request waited."""
+    rows = [
+        (visible(late.kernel), late.count, late.after_ready_s, late.duration_s, late.what,
+         visible(late.detail or ""))
+        for late in summary.serving_or_none.jit
+    ]  # fmt: skip
+    columns = [
+        "kernel", "times", "after ready (s)", "time (s)", "compiled by", "configuration",
+    ]  # fmt: skip
+    return pd.DataFrame(rows, columns=columns)
 
 
 def bucket_text(bucket: Bucket) -> str:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import time
+from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
@@ -25,15 +26,15 @@ from warmup_insights.analysis.sentences import (
     serving_words,
 )
 from warmup_insights.model.figures import BY_NAME
-from warmup_insights.model.run import run_name
 from warmup_insights.model.summary import RunSummary
-from warmup_insights.runs import status_of
+from warmup_insights.runs import record_of
 from warmup_insights.storage.queries import RUN_COLUMNS
 from warmup_insights.units import format_duration
 
 
 def runs_frame(rows: Sequence[Mapping[str, Any]]) -> pd.DataFrame:
-    """The runs page: RUN_COLUMNS with `status` as it is now, and `name`.
+    """The runs page: RUN_COLUMNS with `status` as it is now, and `name`, with the
+    beginning of the id where another run of the list is called the same.
 
     `doubtful` names the figures among them whose evidence contradicts itself.
     """
@@ -47,10 +48,14 @@ def runs_frame(rows: Sequence[Mapping[str, Any]]) -> pd.DataFrame:
         "start", "source_name",
     ]  # fmt: skip
     frame[texts] = frame[texts].astype("object").where(frame[texts].notna(), None)
-    frame["status"] = [status_of(row, now) for row in rows]
+    records = [record_of(row) for row in rows]
+    frame["status"] = [record.status_at(now) for record in records]
+    counts = Counter(record.name for record in records)
     frame["name"] = [
-        run_name(row["label"], row["model"], row["source_name"], row["run_id"])
-        for row in rows
+        record.name
+        if counts[record.name] == 1
+        else f"{record.name} \u00b7 {record.run_id[:6]}"
+        for record in records
     ]
     frame["doubtful"] = [doubtful((row["doubtful"] or "").split()) for row in rows]
     return frame

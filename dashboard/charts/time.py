@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 import pandas as pd
@@ -19,16 +20,19 @@ from dashboard.charts.base import (
     time_rows,
     time_unit,
 )
+from dashboard.charts.buckets import bucket_text
+from dashboard.charts.steps import config_name
 from dashboard.palette import phase_meaning
-from dashboard.text import figure_text, short_name
+from dashboard.text import figure_text, short_name, visible
 from warmup_insights.analysis.sentences import extent_text
+from warmup_insights.analysis.summary import Folded
 from warmup_insights.export.tables import excerpt
 from warmup_insights.model.figures import contradiction_mark
 from warmup_insights.model.phases import phase_words
 from warmup_insights.model.summary import (
     OF_OTHER_RANK,
-    CompileFacts,
     Gap,
+    GraphFacts,
     RunSummary,
 )
 from warmup_insights.units import format_duration
@@ -81,6 +85,22 @@ def phases_frame(summary: RunSummary) -> pd.DataFrame:
     return frame
 
 
+def gaps_frame(summary: RunSummary) -> pd.DataFrame:
+    """Unlogged time between two lines, the longest first."""
+    rows = [
+        (gap.start_s, gap.unlogged_s, gap.line, visible(gap.before), visible(gap.after))
+        for gap in summary.time.gaps
+    ]
+    columns = [
+        "from (s)",
+        "gap (s)",
+        "line",
+        "last line before it",
+        "first line after it",
+    ]
+    return pd.DataFrame(rows, columns=columns)
+
+
 def _unlogged(
     start: float, end: float, gaps: Sequence[Gap]
 ) -> tuple[str, float, float, str]:
@@ -118,90 +138,61 @@ def phase_totals(phases: pd.DataFrame) -> pd.DataFrame:
     ).reset_index()
 
 
-COSTLY_KINDS = (
-    "warmup_step", "graph_captured", "lazy_capture", "sampler_step", "defrag_step",
-)  # fmt: skip
-_WORDS = {
-    "warmup_step": ("warm-up", "warmed"),
-    "graph_captured": ("capture", "captured"),
-    "compile_finished": ("compile", "compile"),
-    "lazy_capture": ("capture while serving", "missed"),
-    "sampler_step": ("sampler", "sampler"),
-    "defrag_step": ("defragmenter", "defrag"),
-}
+COSTLIEST = 15
 
 
-def costly_steps(
-    events: pd.DataFrame, compiled: CompileFacts | None, limit: int
-) -> pd.DataFrame:
-    """The steps that took longest: name, meaning, duration_s, line, rank, kind.
-
-    Of a compilation its parts, or its totals where no part has a time: a total stands for
-    the same seconds.
-    """
-    columns = ["name", "meaning", "duration_s", "memory_bytes", "line", "rank", "kind"]
-    events = pd.DataFrame(
-        [*events.to_dict("records"), *_compilations(compiled)], columns=_STEP_COLUMNS
-    )
-    if events.empty:
-        return pd.DataFrame([], columns=columns)
-    known = events[events["duration_s"].notna() & (events["duration_s"] > 0)]
-    # A recorder states a capture as a step and as a capture; one of them is enough.
-    if (known["kind"] == "graph_captured").any():
-        known = known[~((known["kind"] == "warmup_step") & (known["mode"] == "graph"))]
-    top = known.sort_values("duration_s", ascending=False, kind="stable").head(limit)
-    names = _distinct([_step_name(row) for row in top.to_dict("records")], top["line"])
-    meanings = [_meaning(row) for row in top.to_dict("records")]
-    return top.assign(name=names, meaning=meanings)[columns].reset_index(drop=True)
+def steps_picture(folded: Folded) -> Picture:
+    """The steps that took longest."""
+    steps = costly_steps(folded)
+    hint = "Single buckets, captures and compilations, the longest first."
+    return Picture(f"The {len(steps)} costliest steps", hint, steps, step_bars)
 
 
-_STEP_COLUMNS = [
-    "kind", "what", "phase", "mode", "batch_size", "query_len", "num_blocks", "duration_s",
-    "memory_bytes", "line", "rank",
-]  # fmt: skip
+def costly_steps(folded: Folded) -> pd.DataFrame:
+    """The steps that took longest: name, meaning, duration_s; equal names are numbered."""
+    steps = [step for step in _steps(folded) if step[2]]
+    steps.sort(key=lambda step: -(step[2] or 0.0))
+    top, seen = steps[:COSTLIEST], Counter[str]()
+    rows = []
+    for name, meaning, seconds in top:
+        seen[name] += 1
+        is_repeated = sum(step[0] == name for step in top) > 1
+        rows.append((f"{name} {seen[name]}" * is_repeated or name, meaning, seconds))
+    return pd.DataFrame(rows, columns=["name", "meaning", "duration_s"])
 
 
-def _compilations(compiled: CompileFacts | None) -> list[dict[str, Any]]:
-    timed = [part for part in compiled.parts if part.duration_s] if compiled else []
+def _steps(folded: Folded) -> Iterator[tuple[str, str, float | None]]:
+    """Every step with a name and a meaning: the run and the capture of each bucket, graphs
+    of other sizes, sampler, defragmenter, compilations."""
+    summary = folded.summary
+    for row in folded.rows:
+        shape = bucket_text(row.bucket)
+        if row.run is not None:
+            yield f"{row.phase} warm-up {shape}", "warmed", row.run.duration_s
+        if row.capture is not None:
+            yield f"{row.phase} capture {shape}", "captured", row.capture.duration_s
+    captured = {row.bucket for row in folded.rows if row.capture is not None}
+    graphs = summary.graphs or GraphFacts()
+    for graph in graphs.captures:
+        if graph.bucket not in captured:
+            name = f"capture {bucket_text(graph.bucket)}"
+            yield name, "captured", graph.duration_s
+    for lazy in graphs.lazy:
+        name = f"capture while serving ({lazy.num_tokens})"
+        yield name, "missed", lazy.duration_s
+    for step in summary.sampler.steps if summary.sampler is not None else ():
+        name = f"sampler ({step.batch_size}), {config_name(step)}"
+        yield name, "sampler", step.duration_s
+    for swap in summary.defrag.steps if summary.defrag is not None else ():
+        yield f"defragmenter ({swap.threshold})", "defrag", swap.duration_s
+    # A total of compilations stands for the seconds of its parts.
+    compiled = summary.compile.parts if summary.compile is not None else []
+    timed = [part for part in compiled if part.duration_s]
     single = [part for part in timed if not part.what.startswith("total")]
-    return [
-        {
-            "kind": "compile_finished", "duration_s": part.duration_s,
-            "what": part.what.replace("_", " ") + (", from cache" * bool(part.from_cache)),
-        }
-        for part in single or timed
-    ]  # fmt: skip
-
-
-def _distinct(names: list[str], lines: pd.Series) -> list[str]:
-    """Names that differ: those that repeat get their line, else a number."""
-    seen: dict[str, int] = {}
-    result = []
-    for name, line in zip(names, lines, strict=True):
-        seen[name] = seen.get(name, 0) + 1
-        if names.count(name) > 1:
-            name += f", line {int(line)}" if _is_known(line) else f" {seen[name]}"
-        result.append(name)
-    return result
-
-
-def _step_name(row: Mapping[Any, Any]) -> str:
-    words = _WORDS[row["kind"]][0]
-    parts = [row["batch_size"], row["query_len"], row["num_blocks"]]
-    shape = ", ".join(str(int(part)) for part in parts if _is_known(part))
-    phase = row["phase"] if isinstance(row["phase"], str) else ""
-    what = row["what"] if isinstance(row["what"], str) else ""
-    shape = f"({shape})" if shape else ""
-    return " ".join(part for part in (phase, words, what, shape) if part)
-
-
-def _meaning(row: Mapping[Any, Any]) -> str:
-    is_graph = row["kind"] == "warmup_step" and row["mode"] == "graph"
-    return "captured" if is_graph else _WORDS[row["kind"]][1]
-
-
-def _is_known(value: object) -> bool:
-    return isinstance(value, int | float) and not pd.isna(value)
+    for part in single or timed:
+        cached = ", from cache" * bool(part.from_cache)
+        name = f"compile {part.what.replace('_', ' ')}{cached}"
+        yield name, "compile", part.duration_s
 
 
 def dimension_costs(buckets: pd.DataFrame, dimension: int) -> pd.DataFrame:

@@ -15,6 +15,7 @@ from dashboard.charts.buckets import (
     buckets_frame,
     choose_axes,
     filled_in,
+    late_frame,
     misses_frame,
     names_for,
     of_phase,
@@ -31,9 +32,10 @@ from dashboard.charts.steps import (
     stages_picture,
 )
 from dashboard.charts.time import (
+    gaps_frame,
     phases_frame,
     ranks_picture,
-    step_bars,
+    steps_picture,
     timeline,
     totals_picture,
 )
@@ -45,15 +47,14 @@ from warmup_insights.analysis.misses import diagnose
 from warmup_insights.analysis.oddities import lacks, oddities
 from warmup_insights.analysis.sentences import contradiction_sentence, count_text
 from warmup_insights.analysis.summary import Folded
+from warmup_insights.export.comparison import bucket_sets_table
 from warmup_insights.export.findings import finding_pairs
 from warmup_insights.export.runs import RunWithLines
 from warmup_insights.model.figures import known_figures
-from warmup_insights.model.summary import BucketRow
 from warmup_insights.units import format_bytes, format_duration
 
 MOST_PANELS = 4
 """Maps of a phase whose third dimension varies; the table has all buckets."""
-COSTLIEST = 15
 
 
 def run_sections(run: RunWithLines) -> list[Section]:
@@ -94,12 +95,6 @@ def _finding(finding: Finding) -> dict[str, object]:
     }  # fmt: skip
 
 
-def _step_meaning(row: BucketRow) -> str:
-    if row.is_spike:
-        return "compile"
-    return "captured" if row.capture else "warmed"
-
-
 def _time(section: Section, folded: Folded) -> None:
     summary = folded.summary
     if not summary.time.phases:
@@ -108,37 +103,8 @@ def _time(section: Section, folded: Folded) -> None:
     hint = "Phases from the beginning on."
     section.chart(Picture("On the clock", hint, phases_frame(summary), timeline))
     section.chart(ranks_picture(summary))
-    timed = [(row.duration_s, row) for row in folded.rows if row.duration_s]
-    timed = sorted(timed, key=lambda pair: -pair[0])[:COSTLIEST]
-    steps = [
-        (
-            f"{row.phase} {bucket_text(row.bucket)}",
-            _step_meaning(row),
-            seconds,
-            format_duration(seconds),
-        )
-        for seconds, row in timed
-    ]
-    hint = "All steps of a bucket together."
-    if any(row.is_spike for _, row in timed):
-        hint += (
-            " Those that took a multiple of their neighbours' time have another colour."
-        )
-    frame = pd.DataFrame(steps, columns=["name", "meaning", "duration_s", "text"])
-    title = f"The {len(steps)} costliest buckets"
-    section.chart(Picture(title, hint, frame, step_bars))
-    gaps = [
-        (
-            f"{gap.start_s:.1f} s",
-            format_duration(gap.unlogged_s),
-            str(gap.line or ""),
-            visible(gap.before),
-            visible(gap.after),
-        )
-        for gap in summary.time.gaps
-    ]
-    header = ["from", "gap", "line", "last line before it", "first line after it"]
-    section.table("Unlogged time", pd.DataFrame(gaps, columns=header))
+    section.chart(steps_picture(folded))
+    section.table("Unlogged time", gaps_frame(summary))
 
 
 def _memory(section: Section, folded: Folded) -> None:
@@ -196,29 +162,14 @@ def _stages(section: Section, folded: Folded) -> None:
 
 def _misses(section: Section, folded: Folded) -> None:
     summary = folded.summary
-    table = misses_frame(summary, diagnose(summary))
-    section.table("Shapes without a bucket", table.rename(columns={"count": "times"}))
-    late = [
-        (
-            visible(k.kernel),
-            str(k.count),
-            format_duration(k.after_ready_s),
-            "" if k.duration_s is None else format_duration(k.duration_s),
-            visible(k.detail or ""),
-        )
-        for k in summary.serving_or_none.jit
-    ]
-    header = ["kernel", "times", "after ready", "time", "configuration"]
-    section.table("Compiled while serving", pd.DataFrame(late, columns=header))
+    section.table("Shapes without a bucket", misses_frame(summary, diagnose(summary)))
+    section.table("Compiled while serving", late_frame(summary))
 
 
 def _settings(section: Section, folded: Folded) -> None:
-    pairs = sorted((visible(k), visible(v)) for k, v in folded.summary.config.items())
-    frame = pd.DataFrame(pairs, columns=["setting", "value"])
-    section.table(count_text(len(pairs), "setting"), frame)
-    notes = [(visible(n.topic), n.count, visible(n.text)) for n in folded.summary.notes]
-    frame = pd.DataFrame(notes, columns=["topic", "times", "text"])
-    section.table("Remarks", frame)
+    settings = shown.config_frame(folded.summary.config)
+    section.table(count_text(len(settings), "setting"), settings)
+    section.table("Remarks", shown.notes_frame(folded.summary))
 
 
 def _figures(run: RunWithLines) -> Section:
@@ -256,7 +207,7 @@ def compared_sections(runs: Sequence[RunWithLines]) -> list[Section]:
         ("Settings that differ", comparing.settings_table(result)),
         ("Settings that only some runs state", partly),
         ("Unlogged time between the same lines", comparing.gaps_frame(result)),
-        ("Bucket sets", comparing.bucket_counts(result)),
+        ("Bucket sets", shown.frame_of(bucket_sets_table(result))),
         ("Buckets that changed", comparing.bucket_changes(result)),
         ("Bucket misses", comparing.misses_table(result)),
     ):

@@ -9,9 +9,7 @@ from dashboard.run_tabs import (
     advice,
     buckets,
     graphs,
-    missed,
     overview,
-    sampler,
     source,
     timeline,
 )
@@ -43,9 +41,9 @@ TABS = (
     Tab(
         "Sampler and defragmenter",
         lambda run: bool(run.sampler or run.defrag),
-        sampler.show,
+        timeline.show_stages,
     ),
-    Tab("While serving", missed.has_content, missed.show),
+    Tab("While serving", buckets.has_late_work, buckets.show_late_work),
     Tab("Graphs by size", graphs.has_sizes, graphs.show_sizes),
     Tab("Benchmarks", lambda run: bool(run.benchmarks), source.show_benchmarks),
     Tab("Config", _always, source.show_config),

@@ -80,8 +80,8 @@ def card(finding: Finding, view: View, *, brief: bool = False) -> None:
         head.markdown(f"**{markdown(finding.title)}**", width="content")
         head.badge(
             finding.severity, color=_COLOURS[finding.severity],
-            help="How much it matters: by the share of the start or of the memory that "
-            "it concerns; high for what failed",
+            help="How much can be saved of the start or of the memory, as far as that is "
+            "known; high for what failed. What treats the largest part comes first",
         )  # fmt: skip
         if view.simulated is not None and not brief:
             head.badge(view.simulated, color="gray")
@@ -93,7 +93,7 @@ def card(finding: Finding, view: View, *, brief: bool = False) -> None:
         st.caption(f"Based on {markdown(evidence_text(finding))}.")
         if finding.details:
             lines = [visible(line) for line in finding.details]
-            st.code("\n".join(lines), language=None)
+            st.code("\n".join(lines), language=None, wrap_lines=True)
 
 
 LINES_BEFORE, LINES_AFTER = 8, 4

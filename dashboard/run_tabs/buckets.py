@@ -1,4 +1,5 @@
-"""Every bucket: the map of a phase, state, cost, history; cost by dimension; padding while serving."""
+"""Every bucket: the map of a phase, state, cost, history; cost by dimension; while serving
+padding, shapes that no bucket covered and what was compiled late."""
 
 from __future__ import annotations
 
@@ -16,6 +17,8 @@ from dashboard.charts.buckets import (
     bucket_text,
     choose_axes,
     filled_in,
+    late_frame,
+    misses_frame,
     names_for,
     of_phase,
     padding_frame,
@@ -27,6 +30,7 @@ from dashboard.charts.time import dimension_bars, dimension_costs, step_bars
 from dashboard.palette import STATES
 from dashboard.text import visible
 from dashboard.widgets import View
+from warmup_insights.analysis.misses import diagnose, highest_settings
 from warmup_insights.analysis.sentences import spike_words
 from warmup_insights.model.figures import BY_NAME, text_of
 from warmup_insights.model.summary import RunSummary
@@ -325,3 +329,55 @@ def _padding(view: View) -> None:
             ),
         },
     )
+
+
+def has_late_work(summary: RunSummary) -> bool:
+    """Whether a request met a shape without a bucket or waited for a compilation."""
+    return bool(summary.misses or summary.serving_or_none.jit)
+
+
+def show_late_work(view: View) -> None:
+    """The misses, and the kernels and recipes that were compiled while serving."""
+    if view.summary.misses:
+        _misses(view)
+    view.table(
+        late_frame(view.summary), key="late", title="Compiled while serving",
+        hint="Each kept a request waiting. A warm-up that runs these shapes compiles "
+        "them before.",
+        columns={
+            "after ready (s)": st.column_config.NumberColumn(format="%.0f"),
+            "time (s)": st.column_config.NumberColumn(format="%.4g"),
+        },
+    )  # fmt: skip
+
+
+def _misses(view: View) -> None:
+    """A table, the settings and the lines of a bucket file."""
+    found = diagnose(view.summary)
+    table = misses_frame(view.summary, found)
+    view.table(
+        table, key="misses", title="Shapes without a bucket",
+        hint="Each compiles when it first comes, in the middle of a request. The nearest "
+        "bucket, why it is too small, and what the shape ran in.",
+    )  # fmt: skip
+    left, right = st.columns(2)
+    with left, widgets.card("Settings that cover them"):
+        settings = highest_settings(found)
+        if all(item.cause == "skipped" for item in found):
+            st.caption(
+                "Nothing was warmed up: `VLLM_SKIP_WARMUP=false` comes first. "
+                "`warmup-insights advise` states whether the ranges cover them then."
+            )
+        elif settings:
+            st.code("\n".join(settings), language=None, wrap_lines=True)
+        else:
+            st.caption(
+                "No single maximum is too small; the shapes need buckets of their own."
+            )
+    with right, widgets.card("Lines for a bucket file"):
+        lines = [item.file_line for item in found if item.file_line]
+        if lines:
+            st.code("\n".join(dict.fromkeys(lines)), language=None)
+            st.caption("For VLLM_BUCKETING_FROM_FILE; (batch, query, blocks).")
+        else:
+            st.caption("Bucket files need shapes of three numbers.")

@@ -109,6 +109,8 @@ def explanation(summary: RunSummary, phase: str) -> str:
         text += f". They take {shows('graph_used_bytes')}"
         if part.graph_budget_bytes is not None:
             text += f" of a budget of {shows('graph_budget_bytes')}"
+            if part.graph_used_bytes > 1.05 * part.graph_budget_bytes:
+                text += "; the rest came from the other phase"
     return text + "."
 
 

@@ -9,8 +9,8 @@ import pandas as pd
 import streamlit as st
 
 from dashboard import data, widgets
-from dashboard.shown import Headline
-from dashboard.text import WHOLE, markdown, short_name, visible
+from dashboard.shown import Headline, config_frame, notes_frame
+from dashboard.text import markdown, short_name, visible
 from dashboard.widgets import View
 from warmup_insights.model.summary import RunSummary
 from warmup_insights.units import format_bytes, format_count
@@ -95,24 +95,14 @@ def show_config(view: View) -> None:
     _notes(view.summary)
 
 
-def config_frame(config: dict[str, Any]) -> pd.DataFrame:
-    """Setting and value, as text that does nothing."""
-    rows = [(visible(name), visible(value, WHOLE)) for name, value in config.items()]
-    return pd.DataFrame(sorted(rows), columns=["setting", "value"])
-
-
 def summary_json(summary: RunSummary) -> str:
     """The summary as `show RUN --json` prints it."""
     return msgspec.json.format(msgspec.json.encode(summary), indent=2).decode()
 
 
 def _notes(summary: RunSummary) -> None:
-    table = pd.DataFrame(
-        [(n.topic, n.count, visible(n.text)) for n in summary.notes],
-        columns=["topic", "times", "text"],
-    )
     widgets.table(
-        table, key=f"{summary.run_id}-notes", title="Remarks in the log",
+        notes_frame(summary), key=f"{summary.run_id}-notes", title="Remarks in the log",
         hint="Lines worth knowing that are no figure.",
     )  # fmt: skip
 

@@ -1,4 +1,5 @@
-"""Where the time went: phases on an axis, per rank, gaps, the costliest steps."""
+"""Where the time went: phases on an axis, per rank, gaps, the costliest steps; the sampler
+and the defragmenter."""
 
 from __future__ import annotations
 
@@ -7,22 +8,20 @@ import streamlit as st
 
 from dashboard import data, shown, widgets
 from dashboard.charts.base import Picture
+from dashboard.charts.steps import defrag_picture, sampler_picture, threshold_bars
 from dashboard.charts.time import (
-    COSTLY_KINDS,
-    costly_steps,
+    gaps_frame,
     phases_frame,
     ranks_picture,
-    step_bars,
+    steps_picture,
     timeline,
 )
 from dashboard.shown import Headline, figure
-from dashboard.text import markdown, visible
+from dashboard.text import markdown
 from dashboard.widgets import View
 from warmup_insights.analysis.sentences import cache_text
 from warmup_insights.model.figures import BY_NAME, text_of
-from warmup_insights.model.summary import RunSummary
-
-COSTLIEST = 15
+from warmup_insights.model.summary import DefragFacts, RunSummary
 
 
 def show(view: View) -> None:
@@ -81,36 +80,88 @@ def _hint(summary: RunSummary) -> str:
 
 
 def _steps(view: View) -> None:
-    events = data.events(view.run, *COSTLY_KINDS)
-    steps = costly_steps(events, view.summary.compile, COSTLIEST)
-    if steps.empty:
+    picture = steps_picture(data.folded(view.run))
+    if picture.frame.empty:
         widgets.empty("No step has a duration", "No time is stated for single steps.")
-        return
-    hint = "Single buckets, captures and compilations, the longest first."
-    title = f"The {len(steps)} costliest steps"
-    view.chart(Picture(title, hint, steps, step_bars), "steps")
+    view.chart(picture, "steps")
 
 
 def _gaps(view: View) -> None:
-    gaps = view.summary.time.gaps
-    if not gaps:
-        widgets.empty("Unlogged time", "No gap of a second or more is unexplained.")
-        return
-    table = pd.DataFrame(
-        [
-            (g.start_s, g.unlogged_s, g.line, visible(g.before), visible(g.after))
-            for g in gaps
-        ],
-        columns=["start_s", "unlogged_s", "line", "before", "after"],
-    )
+    gaps = gaps_frame(view.summary)
+    if gaps.empty:
+        widgets.empty(
+            "Unlogged time",
+            "No two lines are two seconds or more apart with a second of it unexplained.",
+        )
+    seconds = st.column_config.NumberColumn(format="%.1f")
     view.table(
-        table, key="gaps", title="Unlogged time",
-        hint="Gaps of a second or more, the longest first, with their two lines.",
+        gaps, key="gaps", title="Unlogged time",
+        hint="Two seconds or more without a line, a second or more of it unexplained; the "
+        "longest first, with the two lines around it.",
         columns={
-            "start_s": st.column_config.NumberColumn("from (s)", format="%.1f"),
-            "unlogged_s": st.column_config.NumberColumn("gap (s)", format="%.1f"),
-            "line": st.column_config.NumberColumn("line", format="%d"),
-            "before": "last line before it",
-            "after": "first line after it",
+            "from (s)": seconds, "gap (s)": seconds,
+            "line": st.column_config.NumberColumn(format="%d"),
         },
     )  # fmt: skip
+
+
+def show_stages(view: View) -> None:
+    """Sampler and defragmenter: what was warmed up, how long it took, what ran live."""
+    left, right = st.columns(2)
+    with left:
+        _sampler(view)
+    with right:
+        _defrag(view)
+
+
+def _sampler(view: View) -> None:
+    section = view.summary.sampler
+    if section is None:
+        widgets.empty("Sampler", "No line is about a warm-up of the sampler.")
+        return
+    sizes, configs = section.batch_sizes, section.configs
+    widgets.headline(
+        [
+            *figure(view.summary, "sampler_s", note=section.status),
+            Headline("Batch sizes", "?" if sizes is None else str(len(sizes))),
+            Headline("Configurations", "?" if configs is None else str(configs)),
+        ],
+        even=False,
+    )
+    view.chart(sampler_picture(section), "sampler")
+
+
+def _defrag(view: View) -> None:
+    section = view.summary.defrag
+    if section is None:
+        widgets.empty("Defragmenter", "No line is about the defragmenter.")
+        return
+    sizes = section.thresholds
+    widgets.headline(
+        [
+            *figure(view.summary, "defrag_s", note=section.status),
+            Headline("Thresholds", "?" if sizes is None else str(len(sizes))),
+            Headline("Ran while serving", str(len(section.runs))),
+        ],
+        even=False,
+    )
+    if section.reason:
+        st.warning(markdown(f"Skipped: {section.reason}"))
+    _thresholds(view, section)
+    view.chart(defrag_picture(view.summary), "defrag")
+
+
+def _thresholds(view: View, section: DefragFacts) -> None:
+    pairs = [(step.threshold, step.duration_s) for step in section.steps]
+    steps = pd.DataFrame(pairs, columns=["threshold", "duration_s"])
+    if steps["duration_s"].notna().any():
+        # The first threshold runs once more when their number is odd.
+        steps = steps.groupby("threshold", as_index=False).agg(
+            duration_s=("duration_s", "sum")
+        )
+        hint = "Each padded swap size compiles a graph of its own."
+        picture = Picture("Warm-up by swap size", hint, steps, threshold_bars)
+        view.chart(picture, "thresholds")
+    elif section.thresholds:
+        sizes = ", ".join(str(value) for value in section.thresholds)
+        st.caption(f"Thresholds {sizes}; the log states no time for each.")

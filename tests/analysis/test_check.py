@@ -253,6 +253,11 @@ def test_a_limit_may_be_for_one_kind_of_start(start, outcome, reason):
     assert (result.outcome, result.reason) == (outcome, reason)
 
 
+def test_a_limit_has_one_kind_of_start():
+    with pytest.raises(InputError, match="'cold:warm:1' has two kinds of start"):
+        parse_limit("warmup", "max", "cold:warm:1")
+
+
 def test_a_limit_for_an_unknown_kind_of_start_is_one_sentence():
     with pytest.raises(InputError, match="'hot' is no kind of start; use one of cold"):
         parse_limit("warmup", "max", "hot:50s")

@@ -432,7 +432,7 @@ def test_what_is_not_judged_of_some_runs_names_them():
     note = "No figure is judged better or worse: the models differ (m, other)."
     assert compare([first, others[0]]).notes == (note,)
     assert compare([first, *others]).notes == (note,)
-    assert compare([first, same, *others]).notes == (f"ccc, ddd: {note}",)
+    assert compare([first, same, *others]).notes == (f"C, D: {note}",)
 
 
 @pytest.mark.parametrize("how", ["failed", "stopped"])

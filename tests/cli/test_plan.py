@@ -62,7 +62,7 @@ def test_without_settings_it_recommends(db):
     assert both["captured_percent"] == 100.0
     text = invoke("plan", "base", "--db", db, "--margin", "4GiB").stdout
     assert "Margin required: 4 GiB" in text
-    assert "The run was simulated" in text
+    assert "The run is synthetic" in text
 
 
 def test_the_order_of_capture_can_be_listed(db):

@@ -11,6 +11,7 @@ from click.testing import CliRunner
 from dashboard import comparing, configurations, lab, server
 from dashboard.charts.buckets import buckets_frame
 from dashboard.server import environment, known, options, read_settings
+from dashboard.shown import frame_of
 from dashboard.text import markdown, sentence
 from tests.analysis import builders
 from tests.dashboard.test_pages import open_page
@@ -21,8 +22,10 @@ from warmup_insights.bucketing.padding import assume_lengths
 from warmup_insights.cli import cli
 from warmup_insights.cli import dashboard as module
 from warmup_insights.errors import InputError
+from warmup_insights.export.buckets import compare_table
 from warmup_insights.model.figures import format_figure
 from warmup_insights.storage import EventStore
+from warmup_insights.units import format_percent
 
 RUNS = ("recorded 0", "recorded 1", "recorded 2")
 
@@ -184,7 +187,7 @@ def test_the_lab_counts_what_buckets_generate_counts():
     trials = lab.run_trials(
         limits, {}, ["exp", "lin", "pad"], assume_lengths("uniform", 1024), "v0.24.0"
     )
-    table = lab.trials_table(trials)
+    table = frame_of(compare_table(trials, assume_lengths("uniform", 1024)))
     for trial, row in zip(trials, table.to_dict("records"), strict=True):
         result = CliRunner().invoke(
             cli,
@@ -194,12 +197,11 @@ def test_the_lab_counts_what_buckets_generate_counts():
                for name, value in limits.items()]],
         )  # fmt: skip
         printed = json.loads(result.stdout)
-        assert row["prompt buckets"] == len(printed["prompt_buckets"])
-        assert row["decode buckets"] == len(printed["decode_buckets"])
-        assert row["dropped"] == len(printed["dropped"])
-        assert row["prompt padding (%)"] == pytest.approx(
-            100 * printed["padding"]["prompt"]["ratio"]
-        )
+        assert row["prompt"] == str(len(printed["prompt_buckets"]))
+        assert row["decode"] == str(len(printed["decode_buckets"]))
+        assert row["dropped"] == str(len(printed["dropped"]))
+        share = format_percent(100 * printed["padding"]["prompt"]["ratio"])
+        assert row["prompt padding"] == f"{share} of tokens"
 
 
 def test_the_lab_assumes_what_the_command_assumes(monkeypatch, empty_database):
@@ -217,6 +219,17 @@ def test_wrong_input_of_the_lab_is_a_sentence():
     with pytest.raises(InputError, match="lengths:1"):
         lab.read_lengths("many", "uniform", 10)
     assert lab.read_overrides("export A='1'  # why\n\n") == {"A": "1"}
+
+
+def test_visitors_of_the_lab_read_no_file_of_the_server(
+    monkeypatch, empty_database, tmp_path
+):
+    secret = tmp_path / "secret.txt"
+    secret.write_text("the first line", encoding="utf-8")
+    app = open_page(monkeypatch, empty_database, "buckets")
+    app.text_area[0].set_value(f"VLLM_BUCKETING_FROM_FILE={secret}").run()
+    assert "names a file of this server" in app.error[0].value
+    assert "the first" not in app.error[0].value
 
 
 def test_the_lab_page_shows_a_wrong_variable_as_a_sentence(monkeypatch, empty_database):

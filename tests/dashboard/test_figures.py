@@ -69,8 +69,9 @@ from tests.dashboard.conftest import ROOT
 from warmup_insights.analysis.advice import Finding
 from warmup_insights.analysis.compare import BucketChange, compare
 from warmup_insights.analysis.sentences import start_sentences
-from warmup_insights.analysis.summary import summarize
+from warmup_insights.analysis.summary import Folded, summarize
 from warmup_insights.analysis.summary.memory import budget_parts
+from warmup_insights.export.comparison import bucket_sets_table
 from warmup_insights.export.findings import finding_pairs
 from warmup_insights.ingest.single import ingest_path
 from warmup_insights.model.events import (
@@ -90,6 +91,8 @@ from warmup_insights.model.summary import (
     MemoryFacts,
     PhaseBuckets,
     RunSummary,
+    SamplerFacts,
+    SamplerStepFacts,
     Serving,
     ServingEnd,
     SourceName,
@@ -450,25 +453,40 @@ def test_every_figure_names_its_units(recorded):
         assert any(title and "(" in title for title in titles), titles
 
 
-def test_steps_of_one_name_are_bars_of_their_own():
-    rows = pd.DataFrame(
-        [
-            {"kind": "warmup_step", "duration_s": 5.0, "line": 71, "mode": "eager"},
-            {"kind": "warmup_step", "duration_s": 1.0, "line": 72, "mode": "eager"},
+def test_steps_of_one_name_are_bars_of_their_own(recorded):
+    sampler = SamplerFacts(
+        status="completed",
+        steps=[
+            SamplerStepFacts(
+                batch_size=8, temperature=1.0, top_p=0.9, top_k=0, batch_changed=False,
+                duration_s=seconds,
+            )
+            for seconds in (5.0, 7.0)
         ]
+    )  # fmt: skip
+    steps = costly_steps(
+        Folded(structs.replace(recorded.summary, sampler=sampler), recorded.rows)
     )
-    steps = costly_steps(rows, None, 10)
-    assert bars(step_bars(steps)) == {"warm-up, line 71": 5.0, "warm-up, line 72": 1.0}
+    name = "sampler (8), T 1, p 0.9, k 0"
+    assert {key: s for key, s in bars(step_bars(steps)).items() if name in key} == {
+        f"{name} 1": 7.0, f"{name} 2": 5.0,
+    }  # fmt: skip
 
 
-def test_the_total_of_a_compilation_is_no_step_beside_its_parts():
+def test_the_total_of_a_compilation_is_no_step_beside_its_parts(recorded):
     graphs = [("dynamo", 2.0), ("graph", 5.0), ("graph", 1.0), ("total", 8.0)]
     parts = [CompilePart(what=what, duration_s=s) for what, s in graphs]
-    assert bars(step_bars(costly_steps(pd.DataFrame(), CompileFacts(parts=parts), 10))) == {
+
+    def steps(parts):
+        compiled = CompileFacts(parts=parts)
+        changed = structs.replace(recorded.summary, compile=compiled)
+        found = bars(step_bars(costly_steps(Folded(changed, ()))))
+        return {name: s for name, s in found.items() if name.startswith("compile")}
+
+    assert steps(parts) == {
         "compile graph 1": 5.0, "compile dynamo": 2.0, "compile graph 2": 1.0,
     }  # fmt: skip
-    total = costly_steps(pd.DataFrame(), CompileFacts(parts=parts[-1:]), 10)
-    assert bars(step_bars(total)) == {"compile total": 8.0}
+    assert steps(parts[-1:]) == {"compile total": 8.0}
 
 
 def test_room_is_made_for_legends_only():
@@ -540,6 +558,8 @@ def test_a_trend_is_of_one_kind_of_start():
     changes = dict(zip(table["run_id"], table["change"], strict=True))
     assert (changes["r2"], changes["r3"]) == ("200 % slower", "100 % slower")
     assert pd.isna(changes["r4"])
+    # Runs that are called the same are told apart wherever they are named.
+    assert list(table["name"]) == [f"m \u00b7 r{n}" for n in range(5)]
 
 
 @pytest.mark.parametrize("name", ["warmup_doc_capture.log", "made_1_22.log"])
@@ -557,14 +577,10 @@ def test_the_list_of_runs_names_the_largest_phase_as_its_sentence_does(tmp_path,
 
 def test_what_is_not_compared_has_no_zeros():
     change = BucketChange("b", "prompt", *[None] * 5, *[()] * 4, None, None, "no lists")
-    names = {"a": "one", "b": "two"}
-    result = SimpleNamespace(buckets=(change,))
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(comparing, "_names_by_id", lambda _: names)
-        rows = comparing.bucket_counts(result).to_dict("records")
-    assert rows == [
-        {"run": "two", "phase": "prompt", "not compared because": "no lists"}
-    ]
+    heads = [SimpleNamespace(run_id=run_id, head=run_id) for run_id in "ab"]
+    result = SimpleNamespace(runs=heads, buckets=(change,))
+    (row,) = bucket_sets_table(result).rows
+    assert row == ("b", "prompt", "?", "not compared: no lists", *[""] * 7)
 
 
 def test_a_legend_of_many_phases_holds_the_longest_ones(monkeypatch):

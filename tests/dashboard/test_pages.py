@@ -6,6 +6,7 @@ import pytest
 from streamlit.testing.v1 import AppTest
 
 from dashboard.run_tabs import TABS
+from dashboard.text import short_name
 from dashboard.widgets import MOST_COMPARED
 from tests.dashboard.conftest import APP, ROOT
 from tests.storage.builders import add_run
@@ -213,9 +214,8 @@ def test_runs_have_one_name_on_the_page_of_a_comparison(monkeypatch, full_databa
     options = app.multiselect[0].options
     for letter, run in zip("ABC", runs, strict=True):
         (line,) = [line for line in lines if f" {run.run_id} " in line]
-        (option,) = [text for text in options if text.endswith(run.run_id[:6])]
-        name = option.rpartition("  \u00b7  ")[0]
-        front, _, back = name.partition("\u2026")
+        (option,) = [text for text in options if text.startswith(short_name(run.name))]
+        front, _, back = option.partition(" \u00b7 ")[0].partition("\u2026")
         assert line.startswith((f"{letter} \u00b7 {front}", front))
         assert back in line
 

@@ -14,6 +14,7 @@ from pathlib import Path
 
 import msgspec
 import pytest
+from click.testing import CliRunner
 
 from tests.cli.decisions import store_run
 from tests.vllm_plugin.running import environment, executions
@@ -31,6 +32,7 @@ from warmup_insights.model.events import (
 from warmup_insights.model.run import RunRecord
 from warmup_insights.storage.store import EventStore
 from warmup_insights.vllm_plugin import launch
+from warmup_insights.vllm_plugin.check import Finding
 
 COMMAND = [sys.executable, "-m", "warmup_insights", "vllm"]
 
@@ -305,6 +307,14 @@ def test_an_environment_without_vllm_gets_a_sentence(tmp_path, monkeypatch):
     monkeypatch.setattr(launch.facts, "is_installed", lambda name: False)
     with pytest.raises(InputError, match="No vLLM is installed in the environment of"):
         launch.vllm_command(str(tmp_path / "python"))
+
+
+def test_a_check_without_vllm_gets_a_sentence(monkeypatch):
+    """Programs without it have uvicorn, whose hook attaches."""
+    there = Finding("vllm", "ready", "uvicorn.server.Server.startup", "all", "attaches")
+    monkeypatch.setattr(vllm_command, "check", lambda hooks: [there])
+    done = CliRunner().invoke(vllm_command.vllm, ["--check"])
+    assert str(done.exception).startswith("No vLLM is installed in this environment")
 
 
 def test_check_lists_every_hook_and_starts_nothing(tmp_path):

@@ -135,8 +135,12 @@ def parse_limit(name: str, side: Side, text: str) -> Limit:
     option = f"--{side}-{name}" if name in SHORT_NAMES else f"--{side} {name[:60]}"
     kind, colon, rest = text.partition(":")
     if colon:
-        limit = parse_limit(name, side, rest)
-        return replace(limit, text=text, start=_start(option, kind))
+        start, limit = _start(option, kind), parse_limit(name, side, rest)
+        if limit.start is not None:
+            raise SettingError(
+                f"{option} {text[:40]!r} has two kinds of start; give one"
+            )
+        return replace(limit, text=text, start=start)
     known = SHORT_NAMES.get(name, name)
     unit = _unit(known)
     match = _NUMBER.fullmatch(text.strip())

@@ -36,7 +36,6 @@ from warmup_insights.model.figures import (
     phase_figures,
     resolution,
 )
-from warmup_insights.model.run import run_name
 from warmup_insights.model.summary import (
     PHASES,
     SCHEMA,
@@ -495,14 +494,10 @@ class RunHead:
     model: str | None
     device: str | None
     synthetic: bool
+    title: str
     head: str = ""
     """What heads its column and stands for it in notes: the title, or a letter where
     titles are long."""
-
-    @property
-    def title(self) -> str:
-        """As in `RunSummary`."""
-        return run_name(self.label, None, self.source, self.run_id)
 
 
 @dataclass(frozen=True)
@@ -709,6 +704,7 @@ def _head(summary: RunSummary) -> RunHead:
         model=summary.model,
         device=summary.device.name or summary.device.kind,
         synthetic=summary.synthetic,
+        title=summary.title,
     )
 
 

@@ -72,11 +72,14 @@ def parse_lengths(lines: Iterable[str], name: str) -> LengthDistribution:
 def assume_lengths(assumption: Assumption, longest: int) -> LengthDistribution:
     """Lengths from 1 to `longest`, each equally likely or each magnitude equally likely.
 
-    At most 512 lengths stand for all of them, evenly spaced or evenly in proportion.
+    At most 512 lengths stand for all of them, evenly spaced or evenly in proportion; the
+    shortest, of which most is padding, and the longest are among them.
     """
     if assumption == "uniform":
-        count = min(_NUM_POINTS, longest)
-        points = {max(1, longest * index // count) for index in range(1, count + 1)}
+        last = min(_NUM_POINTS, longest) - 1
+        points = {
+            1 + (longest - 1) * index // max(1, last) for index in range(last + 1)
+        }
     else:
         points = {
             round(longest ** (index / (_NUM_POINTS - 1)))

@@ -261,9 +261,8 @@ def compare_command(
     if settings.bucket_file is not None:
         variants.append(settings)
     trials = [try_settings(variant, lengths) for variant in variants]
-    lines = [f"{trial.title}: {trial.problem}" for trial in trials if trial.problem]
     payload = compare_payload(trials, lengths)
-    _print(as_json, settings, payload, [compare_table(trials, lengths)], lines)
+    _print(as_json, settings, payload, [compare_table(trials, lengths)])
 
 
 def _print(

@@ -19,7 +19,6 @@ from rich.progress import (
     BarColumn,
     MofNCompleteColumn,
     Progress,
-    TaskID,
     TextColumn,
     TimeElapsedColumn,
     TimeRemainingColumn,
@@ -43,16 +42,14 @@ from warmup_insights.drainer import ENDINGS, open_store, recording
 from warmup_insights.errors import SettingError
 from warmup_insights.model.events import (
     AnyEvent,
-    BucketsGenerated,
     DefragStep,
-    DefragWarmup,
     GraphCaptured,
     Note,
     PhaseMarked,
     SamplerStep,
-    SamplerWarmup,
     WarmupStep,
 )
+from warmup_insights.model.phases import phase_words
 from warmup_insights.model.run import RunRecord, new_run_id
 from warmup_insights.rules import VARIABLES
 from warmup_insights.runner.log_format import LOG_FORMATS, LogWriter, result_block
@@ -208,60 +205,24 @@ class RunProgress(ExitStack):
             console=console,
             transient=True,
         )
+        self._bar = self._bars.add_task("", total=None)
         if self._is_live:
             self.enter_context(self._bars)
-        self._tasks: dict[str, TaskID] = {}
-        self._totals: dict[str, int] = {}
-        self._phase = ""
 
     def take(self, event: AnyEvent) -> None:
         """Show an event."""
         if isinstance(event, PhaseMarked):
-            self._mark(event)
+            words = phase_words(event.name)
+            if event.edge == "start":
+                self._bars.reset(self._bar, description=words, total=None)
+            else:
+                self._print(f"{words:<34} {format_duration(event.duration_s)}")
         elif isinstance(event, (WarmupStep, GraphCaptured)) and event.index:
-            self._move(event.index, event.total)
+            self._bars.update(self._bar, completed=event.index, total=event.total)
         elif isinstance(event, (SamplerStep, DefragStep)):
-            self._move(None, self._totals.get(self._phase))
+            self._bars.advance(self._bar)
         elif isinstance(event, Note) and event.topic in _SHOWN_TOPICS:
             self._print(event.text)
-        else:
-            self._count(event)
-
-    def _count(self, event: AnyEvent) -> None:
-        if isinstance(event, SamplerWarmup) and event.batch_sizes:
-            self._totals["sampler_warmup"] = 12 * len(event.batch_sizes)
-        elif isinstance(event, DefragWarmup) and event.thresholds:
-            self._totals["defrag_warmup"] = len(event.thresholds) + 1
-        elif isinstance(event, BucketsGenerated):
-            for name in ("warmup", "graphs"):
-                self._totals[f"{event.phase}_{name}"] = event.count
-
-    def _mark(self, event: PhaseMarked) -> None:
-        title = event.name.replace("_", " ")
-        if event.edge == "start":
-            self._phase = event.name
-            if self._is_live:
-                self._show(event.name, title)
-            return
-        if self._is_live:
-            self._bars.update(self._tasks[event.name], visible=False)
-        self._print(f"{title:<18} {format_duration(event.duration_s)}")
-
-    def _show(self, name: str, title: str) -> None:
-        """Show the bar of a phase, again if it has a second pass."""
-        if name not in self._tasks:
-            total = self._totals.get(name)
-            self._tasks[name] = self._bars.add_task(title, total=total)
-        self._bars.update(self._tasks[name], visible=True)
-
-    def _move(self, done: int | None, total: int | None) -> None:
-        task = self._tasks.get(self._phase)
-        if task is None:
-            return
-        if done is None:
-            self._bars.update(task, advance=1, total=total)
-        else:
-            self._bars.update(task, completed=done, total=total)
 
     def _print(self, text: str) -> None:
         if not self._is_quiet:

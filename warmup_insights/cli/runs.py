@@ -15,7 +15,7 @@ from warmup_insights.cli.printing import print_json, print_tables, printable
 from warmup_insights.drainer import open_store
 from warmup_insights.errors import StoreError
 from warmup_insights.export.tables import TextTable, make_table
-from warmup_insights.runs import refresh_stale, status_of
+from warmup_insights.runs import record_of, refresh_stale
 from warmup_insights.units import (
     format_count,
     format_duration,
@@ -73,10 +73,12 @@ def table_rows(store: EventStore, text: str | None, limit: int) -> list[dict[str
 
 
 def _row(row: dict[str, Any], now: float, serving_end: str | None) -> dict[str, Any]:
+    record = record_of(row)
     return {
         "run_id": row["run_id"],
+        "name": record.name,
         "label": row["label"],
-        "status": status_of(row, now),
+        "status": record.status_at(now),
         "serving_end": serving_end,
         "synthetic": row["synthetic"],
         "engine": row["engine"],
@@ -99,7 +101,7 @@ def runs_table(rows: list[dict[str, Any]]) -> TextTable:
     """The table for a person, without columns in which no run has anything."""
     cells = {
         "run": [row["run_id"] for row in rows],
-        "name": [row["label"] or row["source"] or "?" for row in rows],
+        "name": [row["name"] for row in rows],
         "status": [
             row["status"] + (" (synthetic)" if row["synthetic"] else "") for row in rows
         ],

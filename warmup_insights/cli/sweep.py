@@ -1,9 +1,19 @@
-"""`sweep`: one experiment over many settings."""
+"""`sweep`: one experiment over many settings, each point in a process of its own."""
 
 from __future__ import annotations
 
+import math
+import os
+import re
+import signal
+import subprocess
 import sys
-from typing import Any
+import time
+from collections.abc import Callable
+from contextlib import suppress
+from dataclasses import dataclass
+from tempfile import TemporaryFile
+from typing import IO, TYPE_CHECKING, Any
 
 import click
 
@@ -12,6 +22,8 @@ from warmup_insights.analysis.pareto import configuration_rows, differing, pick
 from warmup_insights.analysis.sweep import (
     ALIASES,
     Experiment,
+    Point,
+    is_variable,
     make_experiment,
     time_left_s,
 )
@@ -26,17 +38,18 @@ from warmup_insights.cli.options import (
 from warmup_insights.cli.plan import goal_options
 from warmup_insights.cli.printing import print_json, print_tables
 from warmup_insights.cli.run import endings_as_interrupts
-from warmup_insights.cli.sweep_runs import (
-    PointOutcome,
-    check_base,
-    find_done,
-    run_point,
-)
 from warmup_insights.drainer import open_store
-from warmup_insights.errors import SettingError
+from warmup_insights.errors import InputError, SettingError, WarmupInsightsError
 from warmup_insights.export.plans import pick_json, pick_table, sweep_table
+from warmup_insights.model.events import Failure
+from warmup_insights.rules import VARIABLES
 from warmup_insights.runner.settings import RunSettings
+from warmup_insights.runs import current, refresh
+from warmup_insights.secrets import mask_text
 from warmup_insights.units import format_duration
+
+if TYPE_CHECKING:
+    from warmup_insights.storage import EventStore
 
 _GRIDS = {
     name: meaning(RunSettings, name, ALIASES)
@@ -217,3 +230,230 @@ def _point_json(item: PointOutcome, rows: dict[str, Any]) -> dict[str, Any]:
         "is_non_dominated": row.is_non_dominated if row else None,
         "synthetic": row.is_synthetic if row else None,
     }
+
+
+POLL_S = 1.0
+STOP_S = 60.0
+"""How long a server has to stop after an interrupt before it is killed."""
+
+_DONE = ("finished", "failed", "skipped")
+TAIL_BYTES = 256 << 10
+"""Of what a server printed on standard error; the reason why it ended is in there."""
+MAX_LINE = 10_000
+_ERROR = re.compile(r"(?:\b[\w.]{0,200}(?:Error|Exception)|\b[\w.-]{1,100}: error): \S")
+_NOT_A_REASON = ("Recorded as run ", "Engine core initialization failed")
+"""Last lines of a server that do not state why it ended."""
+_REFERENCE_OPTIONS = {
+    variable: f"--{name.replace('_', '-')}"
+    for name, variable in VARIABLES.items()
+    if name.startswith("graph_")
+}
+
+
+@dataclass(frozen=True)
+class PointOutcome:
+    """What came of a point: its run, or why there is none."""
+
+    point: Point
+    run_id: str | None
+    status: str
+    seconds: float | None
+    reason: str | None = None
+
+
+def check_base(store: EventStore, experiment: Experiment) -> None:
+    """Raise InputError when the name belongs to a sweep with other fixed options."""
+    for record in store.runs(text=f"sweep {experiment.name}, base "):
+        notes = record.notes or ""
+        is_same_name = notes.startswith(f"sweep {experiment.name}, base ")
+        if is_same_name and notes != experiment.note:
+            raise InputError(
+                f"The sweep {experiment.name!r} has runs with other fixed options "
+                f"({record.run_id}); choose another --name"
+            )
+
+
+def find_done(
+    store: EventStore, experiment: Experiment, point: Point, *, retry_failed: bool
+) -> PointOutcome | None:
+    """The run of a point from an earlier start of the sweep; None if it is to run."""
+    wanted = ("finished", "skipped") if retry_failed else _DONE
+    for record in store.runs(label=experiment.label(point)):
+        is_over = record.status in wanted  # not of one whose process was killed
+        if record.notes == experiment.note and is_over:
+            failure = current(store, record).summary.failure
+            reason = failure.message if failure is not None else None
+            return PointOutcome(point, record.run_id, record.status, None, reason)
+    return None
+
+
+def run_point(
+    db: str, experiment: Experiment, point: Point, timeout_s: float | None
+) -> PointOutcome:
+    """Run one point, and wait until its start-up is over.
+
+    Raises:
+        WarmupInsightsError: the command line itself was refused.
+    """
+    began = time.monotonic()
+    command, environment = point_command(db, experiment, point)
+    reason = run_until_ready(
+        command,
+        environment,
+        lambda: _is_ready(db, experiment.label(point)),
+        stays=experiment.engine == "vllm",
+        timeout_s=timeout_s,
+    )
+    return _outcome(db, experiment, point, time.monotonic() - began, reason)
+
+
+def point_command(
+    db: str, experiment: Experiment, point: Point
+) -> tuple[list[str], dict[str, str]]:
+    """The command line of a point, and the environment variables that it adds."""
+    label = experiment.label(point)
+    command = [sys.executable, "-m", "warmup_insights"]
+    if experiment.engine == "vllm":
+        command += ["vllm", "--db", db, "--label", label, "serve", *experiment.base]
+    else:
+        command += ["run", "--quiet", "--db", db, "--label", label, *experiment.base]
+    environment: dict[str, str] = {}
+    for name, value in point.settings:
+        if not is_variable(name):
+            command += [f"--{name.replace('_', '-')}", value]
+        elif experiment.engine == "vllm":
+            environment[name] = value
+        elif name in _REFERENCE_OPTIONS:
+            command += [_REFERENCE_OPTIONS[name], value]
+        else:
+            command += ["--set", f"{name}={value}"]
+    return command, environment
+
+
+def run_until_ready(
+    command: list[str],
+    environment: dict[str, str],
+    is_ready: Callable[[], bool],
+    *,
+    stays: bool,
+    timeout_s: float | None,
+) -> str | None:
+    """Run a command to its end, or a server until it is ready; why it failed, if it did.
+
+    A server gets an interrupt when it is ready, and is killed when that does not end it.
+
+    Raises:
+        WarmupInsightsError: the command refused its options.
+    """
+    with TemporaryFile() as errors:
+        process = subprocess.Popen(
+            command,
+            env={**os.environ, **environment},
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.DEVNULL,
+            stderr=errors,
+            start_new_session=True,
+        )
+        deadline = math.inf if timeout_s is None else time.monotonic() + timeout_s
+        try:
+            while process.poll() is None and time.monotonic() < deadline:
+                if stays and is_ready():
+                    return None
+                with suppress(subprocess.TimeoutExpired):
+                    process.wait(min(POLL_S, max(0.0, deadline - time.monotonic())))
+            if process.returncode is None:
+                return f"not ready within {timeout_s:g} s"
+        finally:
+            _stop(process)
+        if process.returncode == 0:
+            return None
+        reason = last_error(errors) or f"exit code {process.returncode}"
+    if process.returncode == 2:
+        raise WarmupInsightsError(
+            f"The run was refused: {reason.rstrip('.')}; change the options of the sweep"
+        )
+    return reason
+
+
+def last_error(stream: IO[bytes]) -> str:
+    """The last line that holds an error among the last bytes, else the last line."""
+    size = stream.seek(0, os.SEEK_END)
+    stream.seek(max(0, size - TAIL_BYTES))
+    lines = [
+        line.strip() for line in stream.read().decode(errors="replace").split("\n")
+    ]
+    lines = [
+        line for line in lines if line and not any(w in line for w in _NOT_A_REASON)
+    ]
+    found = [(line, _ERROR.search(line[:MAX_LINE])) for line in reversed(lines)]
+    text = next(
+        (line[at.start() :] for line, at in found if at), lines[-1] if lines else ""
+    )
+    return text[:500].removeprefix("Error: ")
+
+
+def _stop(process: subprocess.Popen[bytes]) -> None:
+    """Interrupt a process if it still runs, and kill what then is left of its group.
+
+    Another Ctrl-C meanwhile does not wait any longer, and counts afterwards.
+    """
+    try:
+        if process.poll() is None:
+            # The interrupt is for the server alone, which would not clean up if it got
+            # it twice: its launcher passes it on.
+            process.send_signal(signal.SIGINT)
+            with suppress(subprocess.TimeoutExpired):
+                process.wait(STOP_S)
+    finally:
+        _end_group(process)
+
+
+def _end_group(process: subprocess.Popen[bytes]) -> None:
+    """Kill what is left, such as a worker that began after the interrupt."""
+    deadline = time.monotonic() + min(5.0, STOP_S)
+    with suppress(ProcessLookupError):
+        while process.poll() is not None and time.monotonic() < deadline:
+            os.killpg(process.pid, 0)
+            time.sleep(0.05)
+        os.killpg(process.pid, signal.SIGKILL)
+    process.wait()
+
+
+def _is_ready(db: str, label: str) -> bool:
+    """Whether the newest run of a label is ready, or failed for a known reason."""
+    with storage.EventStore(db) as store:
+        found = store.runs(label=label, limit=1)
+        if not found:
+            return False
+        summary = current(store, found[0]).summary
+    return bool(summary.time.ready_at or summary.failure)
+
+
+def _outcome(
+    db: str, experiment: Experiment, point: Point, seconds: float, reason: str | None
+) -> PointOutcome:
+    """The stored run of a point that has just ended, with the sweep's note on it.
+
+    Why it failed is added to the run where that died before it could record it.
+    """
+    with storage.EventStore(db) as store:
+        found = store.runs(label=experiment.label(point), limit=1)
+        if not found:
+            return PointOutcome(point, None, "failed", seconds, reason)
+        run_id = found[0].run_id
+        summary = refresh(store, run_id).summary
+        has_no_cause = summary.status in ("failed", "stopped") and not summary.failure
+        if reason and has_no_cause:
+            _note_failure(store, run_id, reason)
+            summary = refresh(store, run_id).summary
+        if summary.status in _DONE:
+            store.update_run(run_id, notes=experiment.note)
+        if summary.failure is not None:
+            reason = summary.failure.message or reason
+        return PointOutcome(point, run_id, summary.status, seconds, reason)
+
+
+def _note_failure(store: EventStore, run_id: str, reason: str) -> None:
+    with store.begin() as transaction:
+        event = Failure(failure="error", message=mask_text(reason), time=time.time())
+        transaction.append(run_id, [event])

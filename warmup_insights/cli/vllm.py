@@ -94,7 +94,8 @@ def _check(as_json: bool) -> None:
         print_json(answer)
         return
     shown = [finding for finding in findings if finding.status != NOT_INSTALLED]
-    if not shown:
+    # Others than vLLM have uvicorn, too.
+    if not any(finding.target.startswith("vllm") for finding in shown):
         raise WarmupInsightsError(
             "No vLLM is installed in this environment; install warmup-insights with "
             "the same pip as vLLM"

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, replace
 from itertools import groupby
 from operator import attrgetter
+from types import MappingProxyType
 from typing import Any
 
 from warmup_insights.analysis.fit.cost import Usage
@@ -60,7 +61,7 @@ def generated_tables(generated: GeneratedBuckets, *, show_all: bool) -> list[Tex
     if generated.ranges:
         tables.insert(0, _ranges_table(generated))
     if generated.dropped:
-        tables.append(_dropped_table(generated.dropped, show_all=show_all))
+        tables.append(dropped_table(generated.dropped, show_all=show_all))
     return tables
 
 
@@ -91,7 +92,7 @@ def _buckets_table(phase: str, buckets: Sequence[Bucket]) -> TextTable:
     )
 
 
-def _dropped_table(dropped: Sequence[DroppedBucket], *, show_all: bool) -> TextTable:
+def dropped_table(dropped: Sequence[DroppedBucket], *, show_all: bool) -> TextTable:
     """One row per reason, or one per bucket."""
     rows: list[tuple[str, str, str]] = []
     if show_all:
@@ -191,25 +192,44 @@ def problems_table(problems: Iterable[Problem]) -> TextTable:
     return make_table("Problems", ("line", "level", "problem"), rows, right=[0])
 
 
-def compare_table(trials: Sequence[Trial], lengths: LengthDistribution) -> TextTable:
-    """Strategies side by side: counts, drops and padded shares."""
+def compare_table(
+    trials: Sequence[Trial],
+    lengths: LengthDistribution,
+    costs: Mapping[str, float] = MappingProxyType({}),
+) -> TextTable:
+    """Strategies side by side: counts, drops and padded shares; below, why there are none.
+
+    `costs` are seconds per bucket of each phase in some run, for an estimate of the warm-up.
+    """
     header = (
         "strategy", "prompt", "decode", "dropped", "prompt padding", "decode padding",
-        "worst prompt",
+        "worst prompt", "not covered", "warm-up, estimated",
     )  # fmt: skip
-    cells = [
-        (trial.title, "-", "-", "-", "not possible", "", "")
-        if (generated := trial.generated) is None or (report := trial.padding) is None
-        else (
-            trial.title, str(len(generated.prompt)), str(len(generated.decode)),
-            str(len(generated.dropped)), _share_text(report.prompt),
-            f"{_share_text(report.decode_sequences)}, {_share_text(report.decode_blocks)}",
-            _worst_text(report.prompt),
-        )
-        for trial in trials
-    ]  # fmt: skip
-    title = f"Strategies, padding for lengths {lengths.name}"
-    return make_table(title, header, cells, right=range(4))
+    rows = [(trial.title, *_trial_cells(trial, costs)) for trial in trials]
+    shown = len(header) if {"prompt", "decode"} <= set(costs) else len(header) - 1
+    problems = [f"{trial.title}: {trial.problem}" for trial in trials if trial.problem]
+    return make_table(
+        f"Strategies, padding for lengths {lengths.name}", header[:shown],
+        [row[:shown] for row in rows], right=[0, 1, 2, 3, *range(7, shown)],
+        note="\n".join(problems),
+    )  # fmt: skip
+
+
+def _trial_cells(trial: Trial, costs: Mapping[str, float]) -> tuple[str, ...]:
+    made, padding = trial.generated, trial.padding
+    if made is None or padding is None:
+        return ("-", "-", "-", "not possible", "", "", "", "")
+    prompt = padding.prompt
+    seconds = len(made.prompt) * costs.get("prompt", 0.0)
+    seconds += len(made.decode) * costs.get("decode", 0.0)
+    return (
+        str(len(made.prompt)), str(len(made.decode)), str(len(made.dropped)),
+        _share_text(prompt),
+        f"{_share_text(padding.decode_sequences)}, {_share_text(padding.decode_blocks)}",
+        _worst_text(prompt),
+        "-" if prompt is None else format_percent(100 * prompt.uncovered),
+        format_duration(seconds),
+    )  # fmt: skip
 
 
 def shorten(values: Sequence[int]) -> str:

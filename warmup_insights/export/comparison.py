@@ -28,6 +28,7 @@ from warmup_insights.units import format_bytes, format_duration
 
 BEFORE_DIFFERENCE = 60
 """Characters of a long setting that are shown before the first that differs."""
+MOST_MISSES = 50
 MAX_BUCKETS = 6
 """Buckets that a cell names before it counts the rest."""
 
@@ -40,15 +41,16 @@ def comparison_tables(result: Comparison, *, full: bool = False) -> list[TextTab
     Without `full`, figures that are the same in every run are left out.
     """
     heads = {run.run_id: run.head for run in result.runs}
+    names = list(heads.values())
     tables = [
         runs_table(result.runs),
-        _settings(result.settings, heads),
+        settings_table(result.settings, names),
         *_figures(result, heads, full),
-        gaps_table(result, list(heads.values())),
+        gaps_table(result, names),
         _memory(result, heads),
-        _buckets(result.buckets, heads),
+        bucket_sets_table(result),
         *_costs(result.buckets, heads),
-        _misses(result, heads),
+        misses_table(result, names, MOST_MISSES),
     ]
     return [table for table in tables if table.rows]
 
@@ -110,12 +112,13 @@ def runs_table(runs: Sequence[RunHead]) -> TextTable:
     return make_table("Runs", header[first:], [row[first:] for row in rows])
 
 
-def _settings(rows: Sequence[SettingRow], heads: dict[str, str]) -> TextTable:
-    cells = [(row.name, *setting_texts(row.values)) for row in rows]
-    return make_table("Settings that differ", ("setting", *heads.values()), cells)
+def settings_table(rows: Sequence[SettingRow], names: Sequence[str]) -> TextTable:
+    """Settings of the runs, one column for each."""
+    cells = [(row.name, *_setting_texts(row.values)) for row in rows]
+    return make_table("Settings that differ", ("setting", *names), cells)
 
 
-def setting_texts(values: Sequence[Setting]) -> list[str]:
+def _setting_texts(values: Sequence[Setting]) -> list[str]:
     """Values as text; of those that are cut short, from shortly before they differ."""
     texts = [
         None if value is None else " ".join(str(value).split()) for value in values
@@ -192,12 +195,13 @@ def _memory(result: Comparison, heads: dict[str, str]) -> TextTable:
     return make_table("Memory budget", header, rows, right=range(1, len(header)))
 
 
-def _buckets(changes: Sequence[BucketChange], heads: dict[str, str]) -> TextTable:
-    rows = []
-    for change in changes:
+def bucket_sets_table(result: Comparison) -> TextTable:
+    """How the bucket sets changed against the first run, one row per run and phase."""
+    heads, rows = {run.run_id: run.head for run in result.runs}, []
+    for change in result.buckets:
         if change.added is None or change.removed is None:
             reason = f"not compared: {change.reason or 'no bucket lists'}"
-            rows.append((heads[change.run_id], change.phase, "?", reason, *[""] * 5))
+            rows.append((heads[change.run_id], change.phase, "?", reason, *[""] * 7))
             continue
         rows.append(
             (
@@ -208,15 +212,22 @@ def _buckets(changes: Sequence[BucketChange], heads: dict[str, str]) -> TextTabl
                 _shapes(change.removed, change.removed_cost_s),
                 _shapes(change.captured, None),
                 _shapes(change.uncaptured, None),
-                str(len(change.slower)),
-                str(len(change.faster)),
+                *(
+                    str(len(cost))
+                    for cost in (
+                        change.slower,
+                        change.faster,
+                        change.larger,
+                        change.smaller,
+                    )
+                ),
             )
         )
     header = (
         "run", "phase", "in both", "added", "removed", "graph gained", "graph lost",
-        "slower", "faster",
+        "slower", "faster", "larger", "smaller",
     )  # fmt: skip
-    return make_table("Bucket sets", header, rows, right=(2, 7, 8))
+    return make_table("Bucket sets", header, rows, right=(2, *range(7, 11)))
 
 
 def _shapes(shapes: Sequence[Bucket] | None, seconds: float | None) -> str:
@@ -267,12 +278,15 @@ def _cost_cells(cost: CostChange) -> tuple[str, ...]:
     )
 
 
-def _misses(result: Comparison, heads: dict[str, str]) -> TextTable:
+def misses_table(
+    result: Comparison, names: Sequence[str], most: int | None = None
+) -> TextTable:
+    """Shapes without a bucket, and how often each run met them."""
     rows = [
         (row.phase, str(row.shape), *("?" if c is None else str(c) for c in row.counts))
-        for row in result.misses[:50]
+        for row in result.misses[:most]
     ]
-    header = ("phase", "shape", *heads.values())
+    header = ("phase", "shape", *names)
     more = len(result.misses) - len(rows)
     note = f"and {more} more shapes" if more > 0 else ""
     title = "Shapes without a bucket"

@@ -53,9 +53,7 @@ def issue_markdown(runs: Sequence[RunWithLines]) -> str:
         parts += ["### Describe the bug\n", *_seen(run.summary), _EXPECTED]
         parts += _tables(_figures(run.summary))
     for each in runs:
-        title = (
-            f"Lines of the log of {plain(each.summary.label or each.summary.run_id)}"
-        )
+        title = f"Lines of the log of {plain(each.summary.title)}"
         parts += _folded(title, [_fenced(_lines(each))])
     return "\n".join(parts)
 

@@ -26,12 +26,15 @@ def new_run_id() -> str:
 
 
 def run_name(
-    label: str | None, model: str | None, source_name: str | None, run_id: str
-) -> str:
-    """What a person calls a run: its label, else its model, else its log, else its id."""
-    return (
-        label or (model or "").rstrip("/").rpartition("/")[2] or source_name or run_id
-    )
+    *, run_id: str, label: str | None, model: str | None, source_name: str | None,
+    source_kind: str | None,
+) -> str:  # fmt: skip
+    """What a run is called everywhere: its label, else its log; of a recording the model,
+    whose program is the same for all of them; else its id."""
+    of_model = (model or "").rstrip("/").rpartition("/")[2]
+    names = (source_name, of_model)
+    first, second = names if source_kind == "log" else reversed(names)
+    return label or first or second or run_id
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -71,8 +74,11 @@ class RunRecord:
 
     @property
     def name(self) -> str:
-        """What a person calls the run."""
-        return run_name(self.label, self.model, self.source_name, self.run_id)
+        """What the run is called."""
+        return run_name(
+            run_id=self.run_id, label=self.label, model=self.model,
+            source_name=self.source_name, source_kind=self.source_kind,
+        )  # fmt: skip
 
     def is_interrupted(self, now: float) -> bool:
         """True when a recorder was cut off: `running`, yet without a heartbeat."""

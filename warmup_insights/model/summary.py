@@ -1024,8 +1024,11 @@ class RunSummary(Part, frozen=True, kw_only=True):
 
     @property
     def title(self) -> str:
-        """What a person calls the run where others have the same model."""
-        return run_name(self.label, None, self.source.name, self.run_id)
+        """What the run is called."""
+        return run_name(
+            run_id=self.run_id, label=self.label, model=self.model,
+            source_name=self.source.name, source_kind=self.source.kind,
+        )  # fmt: skip
 
     def phase(self, name: str) -> PhaseBuckets:
         """The section of a phase; all unknown when there is none."""

@@ -428,7 +428,7 @@ class CachePlanner:
                 "keep memory for graphs by it."
             )
         if self.summary.synthetic:
-            yield "The run was simulated: its figures were never measured."
+            yield "The run is synthetic: its figures were never measured."
 
     def _notes_on_blocks(self, settings: PlanSettings) -> Iterator[str]:
         if settings.kv_cache_dtype is not None:

@@ -529,12 +529,7 @@ class Planner:
                 f"{100 * off / size:.2g} % more or less."
             )
         if self.summary.synthetic:
-            made = (
-                "was simulated"
-                if self.summary.device.kind == "simulated"
-                else "has made-up figures"
-            )
-            notes.append(f"The run {made}: its costs were never measured.")
+            notes.append("The run is synthetic: its costs were never measured.")
         return notes
 
     def _even_notes(self, graphs: GraphReplay) -> Iterator[str]:
@@ -662,8 +657,9 @@ def recommend(
         margin = safe_margin(planner.summary)
     if not 0 <= margin < now.free_bytes:
         raise SettingError(
-            f"A margin of {margin} bytes is not possible: {now.free_bytes} are free "
-            "after the profiling run; choose a smaller one"
+            f"A margin of {format_bytes(margin)} is not possible: "
+            f"{format_bytes(now.free_bytes)} are free after the profiling run; choose a "
+            "smaller one"
         )
     settings = PlanSettings(gpu_memory_utilization=utilization_for(now, margin))
     if now.rule == "uncapped":
