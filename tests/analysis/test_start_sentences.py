@@ -20,6 +20,9 @@ from warmup_insights.ingest.find import find_files
 from warmup_insights.ingest.single import ingest_path
 from warmup_insights.model.events import (
     CompileFinished,
+    ConfigRecorded,
+    Failure,
+    PhaseMarked,
     RunFinished,
     RunStarted,
     ServerReady,
@@ -230,3 +233,18 @@ def test_a_command_that_failed_before_a_hook_saw_why_failed():
     ]
     first = start_sentences(folded(ended, source_kind="recorder").summary)[0].lower()
     assert first.startswith("failed after 8 s, without an error that was seen")
+
+
+@pytest.mark.parametrize(
+    ("time", "text"),
+    [(32.0, "failed after 31 s: "), (None, "failed after at least 20 s: ")],
+)
+def test_an_error_without_a_time_came_no_earlier_than_the_line_above_it(time, text):
+    run = [
+        RunStarted(engine="vllm", time=1.0, line=1),
+        ConfigRecorded(settings={"max_model_len": 4096}, time=1.0, line=1),
+        PhaseMarked(name="load_model", edge="start", time=21.0, line=9),
+        Failure(failure="error", message="ValueError: no", time=time, line=12),
+    ]
+    first = start_sentences(folded(run, source_kind="log").summary)[0].lower()
+    assert first.startswith(text)

@@ -11,6 +11,8 @@ import copy
 import math
 from collections.abc import Iterable
 
+from msgspec.structs import replace
+
 from warmup_insights.analysis.summary import serving
 from warmup_insights.analysis.summary.rank_time import (
     BOUNDED,
@@ -348,7 +350,7 @@ class Timeline:
             so_far = copy.deepcopy(self)
             so_far.by_rank[min(self.by_rank)].take_failure(self._undated, end)
             so_far._undated = None
-            return so_far.result()
+            return replace(so_far.result(), is_at_least=True)
         goes_back = any(times.goes_back for times in self.by_rank.values())
         if start is None or end is None or end < start or goes_back:
             return Times(
