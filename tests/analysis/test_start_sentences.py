@@ -8,7 +8,7 @@ import pytest
 from msgspec import structs
 
 from tests.dashboard.builders import recorded_events
-from tests.helpers import REAL_LOGS, ROOT
+from tests.helpers import REAL_LOGS, ROOT, events
 from warmup_insights import runs
 from warmup_insights.analysis.sentences import (
     BUCKETS,
@@ -20,9 +20,6 @@ from warmup_insights.ingest.find import find_files
 from warmup_insights.ingest.single import ingest_path
 from warmup_insights.model.events import (
     CompileFinished,
-    ConfigRecorded,
-    Failure,
-    PhaseMarked,
     RunFinished,
     RunStarted,
     ServerReady,
@@ -235,16 +232,27 @@ def test_a_command_that_failed_before_a_hook_saw_why_failed():
     assert first.startswith("failed after 8 s, without an error that was seen")
 
 
+BEGUN = """\
+INFO 07-16 10:02:00 [__init__.py:216] Automatically detected platform cuda.
+(APIServer pid=7) INFO 07-16 10:02:04 [api_server.py:1839] vLLM API server version 0.11.0
+(APIServer pid=7) INFO 07-16 10:02:04 [utils.py:233] non-default args: {'model': 'a/b'}
+(APIServer pid=7) INFO 07-16 10:02:21 [model.py:1510] Using max model len 8192
+"""
+TRACEBACK = """\
+(APIServer pid=7) {0}Traceback (most recent call last):
+(APIServer pid=7) {0}  File "/vllm/config/model.py", line 7, in check
+(APIServer pid=7) {0}ValueError: no such limit
+"""
+
+
 @pytest.mark.parametrize(
-    ("time", "text"),
-    [(32.0, "failed after 31 s: "), (None, "failed after at least 20 s: ")],
+    ("front", "text"),
+    [
+        ("ERROR 07-16 10:02:31 [core.py:708] ", "failed after 31 s: "),
+        ("", "failed after at least 21 s: "),
+    ],
 )
-def test_an_error_without_a_time_came_no_earlier_than_the_line_above_it(time, text):
-    run = [
-        RunStarted(engine="vllm", time=1.0, line=1),
-        ConfigRecorded(settings={"max_model_len": 4096}, time=1.0, line=1),
-        PhaseMarked(name="load_model", edge="start", time=21.0, line=9),
-        Failure(failure="error", message="ValueError: no", time=time, line=12),
-    ]
-    first = start_sentences(folded(run, source_kind="log").summary)[0].lower()
+def test_an_error_without_a_time_came_no_earlier_than_the_line_above_it(front, text):
+    found = events(BEGUN + TRACEBACK.format(front))
+    first = start_sentences(folded(found, source_kind="log").summary)[0].lower()
     assert first.startswith(text)
