@@ -69,6 +69,9 @@ _FRONT = ("APIServer", "ApiServer", "MainProcess")
 _UNNAMED = ""
 """Stands for the name of one that has none and printed its last line."""
 _SINGLE = re.compile(r"APIServer|EngineCore(?:_(?:DP)?\d{1,4})?")
+_RANK_ACTOR = re.compile(r"(?:DP)?(?:MoE)?EngineCoreActor")
+"""An actor of Ray for each data parallel rank (vLLM `v1/engine/core.py`), on hosts whose
+clocks may differ."""
 _WITH_BUCKETS = (BucketsGenerated, EngineInitialized, WarmupFinished, WarmupStep)
 _MEASURED = (MemoryMeasured, MemoryBudgetSet, KVCacheAllocated)
 _FOLLOWED = {
@@ -293,7 +296,7 @@ class OpenRun:
             return True
         if self.is_excerpt and self._is_excerpt_followed(matched, later):
             return True
-        if rule.starts and self._is_copy(matched):
+        if rule.starts and (self._is_copy(matched) or self._is_rank(matched)):
             return False
         if rule.starts and self._repeats_opening(rule, record):
             return True
@@ -401,6 +404,14 @@ class OpenRun:
         opened = self._openings.get((matched.rule.starts, record.process))
         known = None not in (record.pid, time)
         return known and not self.is_ready and opened == (record.pid, time)
+
+    def _is_rank(self, matched: Matched) -> bool:
+        """Whether an engine core of another data parallel rank begins."""
+        record = matched.record
+        opened = self._openings.get((matched.rule.starts, record.process))
+        is_actor = _RANK_ACTOR.fullmatch(record.process or "") is not None
+        is_other = opened is not None and opened[0] != record.pid
+        return is_actor and is_other and not self.is_ready
 
     def _repeats_opening(self, rule: LineRule, record: Record) -> bool:
         has_engine = any(name.startswith("EngineCore") for name in self._only_pids)

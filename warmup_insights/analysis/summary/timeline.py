@@ -431,8 +431,16 @@ class Timeline:
             until = self._until(times, end)
             if rank == main:
                 yield from map(self._behind_profiling, times.spans_until(until))
-            else:
+            elif not self._has_other_clock(times):
                 yield from times.spans_as_other_rank(self.by_rank[main], until)
+
+    def _has_other_clock(self, times: RankTime) -> bool:
+        """Whether a rank ended something after the server was ready, which waits for all:
+        it is on a host whose clock is ahead."""
+        ready = self.ready_at
+        return ready is not None and any(
+            at > ready + 2 * STAMP_S for at in times.ended.values()
+        )
 
     def _behind_profiling(self, span: Span) -> Span:
         """The KV cache is divided when all ranks have measured what is left for it; Ray may
