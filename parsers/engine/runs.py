@@ -649,6 +649,8 @@ class Source:
         """When actors of Ray first printed beside the start in another one."""
         self.traceback = Traceback()
         self.joiner = Joiner()
+        self._owner: OpenRun | None = None
+        """The earlier start that the last line of a named process belongs to."""
         self.is_fenced = False
         """The last block of code in a page of Markdown ended, or the next one began."""
 
@@ -667,8 +669,25 @@ class Source:
     def owner(self, record: Record, matched: Matched | None) -> OpenRun | None:
         """The earlier start that a line belongs to by its process; mostly None.
 
-        An engine core belongs to the start that waits for one with its model.
+        An engine core belongs to the start that waits for one with its model. Where an
+        earlier start has only its last lines, the server whose traceback is behind that of
+        its engine core is its own, though the next one in a container has the same number.
         """
+        is_traced = record.stamp is None and record.level is None
+        last = self._owner if is_traced else None
+        if last is not None and not last.is_excerpt:
+            last = None
+        if (
+            record.process is None
+        ):  # the program that started the server may end with it
+            made = () if matched is None else matched.made
+            return last if any(isinstance(m, FailureLine) for m in made) else None
+        if not record.process.startswith(_FRONT):
+            last = None
+        self._owner = last or self._owner_of(record, matched)
+        return self._owner
+
+    def _owner_of(self, record: Record, matched: Matched | None) -> OpenRun | None:
         pid, current = record.pid, self.run
         if pid is None or current is None or pid in current.pids:
             return None

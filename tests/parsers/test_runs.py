@@ -982,3 +982,34 @@ def test_engine_cores_of_ray_on_hosts_with_other_clocks_are_one_start():
     assert summary["time"]["wall_s"] == 44.0
     phases = {part["name"]: part["duration_s"] for part in summary["time"]["phases"]}
     assert phases["download"] == 6.5
+
+
+BOTH_STREAMS = """\
+(EngineCore_DP0 pid=207) ERROR 06-24 15:21:12 [core.py:1006] ValueError: no such module
+Starting the server
+INFO 06-24 15:21:25 [__init__.py:216] Automatically detected platform cuda.
+(APIServer pid=41) INFO 06-24 15:21:31 [api_server.py:1839] vLLM API server version 0.16.0
+(APIServer pid=41) INFO 06-24 15:21:31 [utils.py:223] non-default args: {'model': 'a/b'}
+(EngineCore_DP0 pid=214) INFO 06-24 15:21:53 [core.py:97] Initializing a V1 LLM engine (v0.16.0) \
+with config: model='a/b', tensor_parallel_size=1, device_config=cuda
+(EngineCore_DP0 pid=214) INFO 06-24 15:21:59 [gpu_model_runner.py:7] Starting to load model a/b...
+=== STDERR ===
+(EngineCore_DP0 pid=207) Traceback (most recent call last):
+(EngineCore_DP0 pid=207)   File "/vllm/v1/engine/core.py", line 7, in run
+(EngineCore_DP0 pid=207) ValueError: no such module
+(APIServer pid=41) Traceback (most recent call last):
+(APIServer pid=41)   File "/vllm/v1/engine/utils.py", line 7, in wait_for_engine_startup
+(APIServer pid=41) RuntimeError: Engine core initialization failed. See root cause above. \
+Failed core proc(s): {}
+Traceback (most recent call last):
+  File "/usr/bin/entrypoint.py", line 7, in <module>
+subprocess.CalledProcessError: Command '['bash', '/run.sh']' returned non-zero exit status 1.
+(EngineCore_DP0 pid=214) /moe.py:100: DeprecationWarning: use another one.
+"""
+
+
+def test_errors_below_a_restart_are_of_the_start_whose_engine_raised_them():
+    runs, _ = read(BOTH_STREAMS)
+    first, second = (folded(run).summary for run in runs.values())
+    assert first.failure.message == "ValueError: no such module"
+    assert (second.status, second.failure) == ("unknown", None)
