@@ -256,3 +256,23 @@ def test_an_error_without_a_time_came_no_earlier_than_the_line_above_it(front, t
     found = events(BEGUN + TRACEBACK.format(front))
     first = start_sentences(folded(found, source_kind="log").summary)[0].lower()
     assert first.startswith(text)
+
+
+CLIENT = """\
+INFO 08-06 19:29:57 [__init__.py:216] Automatically detected platform cuda.
+Namespace(subparser='bench', bench_type='serve', seed=0, num_prompts=8)
+INFO 08-06 19:30:19 [utils.py:90] Sampling input_len from [1024, 1024]
+============ Serving Benchmark Result ============
+Successful requests:                     8
+Benchmark duration (s):                  8.53
+Request throughput (req/s):              0.94
+==================================================
+"""
+
+
+def test_a_client_that_imports_vllm_starts_none():
+    summary = folded(events(CLIENT), source_kind="log").summary
+    assert start_sentences(summary) == [
+        "No start-up in this file; it holds 1 benchmark result."
+    ]
+    assert (summary.time.wall_s, summary.time.phases) == (None, [])

@@ -65,8 +65,9 @@ def not_a_start(summary: RunSummary) -> str | None:
     """What a log without a start-up holds; None where lines of an engine are in it."""
     times = summary.time
     known = (times.wall_s, times.warmup_s, summary.memory, summary.buckets,
-             summary.graphs, summary.sampler, summary.defrag, summary.engine.name,
-             summary.compile, times.phases or None)  # fmt: skip
+             summary.graphs, summary.sampler, summary.defrag, summary.compile,
+             None if summary.benchmarks else summary.engine.name,
+             times.phases or None)  # fmt: skip
     if any(part is not None for part in known) or summary.status != "unknown":
         return None
     found = [

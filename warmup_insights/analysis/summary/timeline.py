@@ -92,7 +92,7 @@ class _Head:
         """Whether the engine or its server stated what it is started with."""
         self.first_line: int | None = None
         """Of an event with a time."""
-        self._only_imports = True
+        self.only_imports = True
         """All lines so far are of a process that imports the engine."""
 
     def add(self, event: Event) -> None:
@@ -117,10 +117,10 @@ class _Head:
             if has_version and not has_model:
                 self.is_there = True
             elif has_version:
-                self.is_there = self.is_there and not self._only_imports
+                self.is_there = self.is_there and not self.only_imports
             elif is_first and has_model and event.settings:
                 self.is_there = True
-        self._only_imports = self._only_imports and is_import
+        self.only_imports = self.only_imports and is_import
 
 
 class Timeline:
@@ -336,6 +336,12 @@ class Timeline:
                 return
         if self.last_at is None or end > self.last_at:
             self.last_at = end
+
+    @property
+    def is_import(self) -> bool:
+        """Whether its lines are of a program that imports the engine, as a client of a
+        benchmark does, and starts none."""
+        return self._head.first_line is not None and self._head.only_imports
 
     def result(self) -> Times:
         """The `time` section: phases and `unlogged_s` add up to `wall_s`.
