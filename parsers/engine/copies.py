@@ -2,17 +2,23 @@
 
 Python gives a record to the handlers of its logger and of the loggers above it, one after
 the other (`logging.Logger.callHandlers`): where the root logger has one too, each record of
-a process is there twice in a row, in one format or in two.
+a process is there twice in a row, in one format or in two. A notebook service that keeps
+what processes print can write it twice too: some records, then the same ones again.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections import deque
+from dataclasses import dataclass, field
 
 from parsers.engine.envelope import Record
 
 MAX_PROCESSES = 4096
 """Processes whose records are compared."""
+MAX_WAITING = 64
+"""Records of a process of which the copy may follow."""
+BLOCK = 3
+"""So many records before they begin anew are no loop, where nothing stood twice so far."""
 APART_S = 1.0
 """One format may cut off the fraction of a second that the other one has."""
 SHARE = 0.9
@@ -23,51 +29,80 @@ SHARE = 0.9
 class _Process:
     """What one process printed so far."""
 
-    message: str = ""
-    time: float | None = None
-    is_copy: bool = True
-    """Whether its last record is a copy itself."""
-    records: int = 0
+    waiting: deque[tuple[str, float | None]] = field(default_factory=deque)
+    """Records without a copy so far, with their times; the oldest is the first."""
     copies: int = 0
+    single: int = 0
+    """Records of which no copy came."""
 
     @property
     def has_copies(self) -> bool:
-        """Whether its records stand twice, as far as they were read."""
-        return 2 * self.copies + 1 >= SHARE * self.records
+        """Whether its records stand twice, as far as their copies came or did not."""
+        pairs = 2 * self.copies + 1
+        return pairs >= SHARE * (pairs + self.single)
+
+    def take_copy(self, message: str, time: float | None) -> bool:
+        """Whether a record stands before; those before that one have no copy then."""
+        for index, (known, at) in enumerate(self.waiting):
+            is_near = time is None or at is None or abs(time - at) <= APART_S
+            if known == message and is_near:
+                self.give_up(index)
+                self.waiting.popleft()
+                self.copies += 1
+                return True
+            if self.copies == 0:
+                return False  # the first copy is that of its first record
+        return False
+
+    def give_up(self, count: int) -> None:
+        """No copy of the oldest records came."""
+        self.single += count
+        for _ in range(count):
+            self.waiting.popleft()
 
 
 class Copies:
     """Finds the second one of two equal records where nearly all of a process stand twice.
 
     An engine can print two equal lines in a row too, so one pair alone is no copy unless
-    it is the first that a process prints, with no record of another one between.
+    it is the first that a process prints, with no record of another one between. So are its
+    first records where they begin anew: it prints some lines in a loop as well, such as one
+    before and one behind each graph.
     """
 
     def __init__(self) -> None:
         self._processes: dict[tuple[str | None, str | None, int | None], _Process] = {}
         self._last: _Process | None = None
         """The process that printed the last record."""
+        self._are_there = False
+        """Whether a record of a process that is named stands twice."""
 
     def has(self, record: Record, time: float | None) -> bool:
-        """Whether a record is the copy of the last one of its process."""
+        """Whether a record is the copy of one of its process."""
         if record.stamp is None and record.file is None:
             return False  # not of a logger
         own, last = self._own(record), self._last
         self._last = own
-        if own is None:
+        if own is None or not own.has_copies:
             return False
         time = None if record.stamp is None else time
-        is_copy = (
-            own.message == record.message
-            and not own.is_copy
-            and own.has_copies
-            and (own.copies > 0 or own is last)
-            and (time is None or own.time is None or abs(time - own.time) <= APART_S)
-        )
-        own.message, own.time, own.is_copy = record.message, time, is_copy
-        own.records += 1
-        own.copies += is_copy
-        return is_copy
+        is_named = record.pid is not None
+        is_pair = own is last and len(own.waiting) == 1
+        is_block = is_named and (self._are_there or len(own.waiting) >= BLOCK)
+        if (own.copies > 0 or is_pair or is_block) and own.take_copy(
+            record.message, time
+        ):
+            self._are_there |= is_named
+            return True
+        waiting, kept = own.waiting, MAX_WAITING - 1 if is_named else 0
+        if own.copies == 0 and any(record.message == known for known, _ in waiting):
+            own.single += 1  # it prints equal ones itself
+        is_late = 0
+        if time is not None:
+            is_late = sum(at is not None and time - at > APART_S for _, at in waiting)
+        own.give_up(max(is_late, len(waiting) - kept))
+        waiting.append((record.message, time))
+        return False
 
     def are_of(self, record: Record) -> bool:
         """Whether the records of the process of this one stand twice."""

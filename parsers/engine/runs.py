@@ -69,6 +69,9 @@ _FRONT = ("APIServer", "ApiServer", "MainProcess")
 _UNNAMED = ""
 """Stands for the name of one that has none and printed its last line."""
 _SINGLE = re.compile(r"APIServer|EngineCore(?:_(?:DP)?\d{1,4})?")
+_RANK_ACTOR = re.compile(r"(?:DP)?(?:MoE)?EngineCoreActor")
+"""An actor of Ray for each data parallel rank (vLLM `v1/engine/core.py`), on hosts whose
+clocks may differ."""
 _WITH_BUCKETS = (BucketsGenerated, EngineInitialized, WarmupFinished, WarmupStep)
 _MEASURED = (MemoryMeasured, MemoryBudgetSet, KVCacheAllocated)
 _FOLLOWED = {
@@ -294,7 +297,7 @@ class OpenRun:
             return True
         if self.is_excerpt and self._is_excerpt_followed(matched, later):
             return True
-        if rule.starts and self._is_copy(matched):
+        if rule.starts and (self._is_copy(matched) or self._is_rank(matched)):
             return False
         if rule.starts and self._repeats_opening(rule, record):
             return True
@@ -402,6 +405,14 @@ class OpenRun:
         opened = self._openings.get((matched.rule.starts, record.process))
         known = None not in (record.pid, time)
         return known and not self.is_ready and opened == (record.pid, time)
+
+    def _is_rank(self, matched: Matched) -> bool:
+        """Whether an engine core of another data parallel rank begins."""
+        record = matched.record
+        opened = self._openings.get((matched.rule.starts, record.process))
+        is_actor = _RANK_ACTOR.fullmatch(record.process or "") is not None
+        is_other = opened is not None and opened[0] != record.pid
+        return is_actor and is_other and not self.is_ready
 
     def _repeats_opening(self, rule: LineRule, record: Record) -> bool:
         has_engine = any(name.startswith("EngineCore") for name in self._only_pids)
@@ -639,6 +650,8 @@ class Source:
         """When actors of Ray first printed beside the start in another one."""
         self.traceback = Traceback()
         self.joiner = Joiner()
+        self._owner: OpenRun | None = None
+        """The earlier start that the last line of a named process belongs to."""
         self.is_fenced = False
         """The last block of code in a page of Markdown ended, or the next one began."""
 
@@ -657,8 +670,25 @@ class Source:
     def owner(self, record: Record, matched: Matched | None) -> OpenRun | None:
         """The earlier start that a line belongs to by its process; mostly None.
 
-        An engine core belongs to the start that waits for one with its model.
+        An engine core belongs to the start that waits for one with its model. Where an
+        earlier start has only its last lines, the server whose traceback is behind that of
+        its engine core is its own, though the next one in a container has the same number.
         """
+        is_traced = record.stamp is None and record.level is None
+        last = self._owner if is_traced else None
+        if last is not None and not last.is_excerpt:
+            last = None
+        if (
+            record.process is None
+        ):  # the program that started the server may end with it
+            made = () if matched is None else matched.made
+            return last if any(isinstance(m, FailureLine) for m in made) else None
+        if not record.process.startswith(_FRONT):
+            last = None
+        self._owner = last or self._owner_of(record, matched)
+        return self._owner
+
+    def _owner_of(self, record: Record, matched: Matched | None) -> OpenRun | None:
         pid, current = record.pid, self.run
         if pid is None or current is None or pid in current.pids:
             return None

@@ -23,6 +23,7 @@ from tests.analysis.builders import (
 from warmup_insights.model.events import (
     CaptureSummary,
     CompileFinished,
+    ConfigRecorded,
     Event,
     Failure,
     GraphMemoryEstimated,
@@ -187,6 +188,7 @@ WAITED = Note(
 CONNECTING = [
     started("vllm", device_kind="cuda", version="0.11.0", time=1_000_000.0),
     config(max_model_len=4096, tensor_parallel_size=2),
+    ConfigRecorded(num_ranks=2),
     PhaseMarked(name="start_engine", edge="start", time=1_000_010.0),
     PhaseMarked(name="start_workers", edge="start", time=1_000_090.0),
     RunFinished(status="unknown", time=1_000_490.0),
@@ -300,7 +302,8 @@ ROOM_CASES: dict[str, tuple[list[list[Any]], list[list[Any]]]] = {
     "ended_while_connecting": (
         [CONNECTING],
         [*OTHER, NO_LINE, [*CONNECTING, Note(topic="elided", text="...")],
-         [*CONNECTING, weights(10)], ended("error")],
+         [*CONNECTING, weights(10)], [*CONNECTING, ConfigRecorded(num_ranks=1)],
+         ended("error")],
     ),
     "ended_while_waiting": (
         [[*NO_LINE, WAITED], [*CONNECTING, WAITED]],

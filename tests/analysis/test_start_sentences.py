@@ -8,7 +8,7 @@ import pytest
 from msgspec import structs
 
 from tests.dashboard.builders import recorded_events
-from tests.helpers import REAL_LOGS, ROOT
+from tests.helpers import REAL_LOGS, ROOT, events
 from warmup_insights import runs
 from warmup_insights.analysis.sentences import (
     BUCKETS,
@@ -230,3 +230,49 @@ def test_a_command_that_failed_before_a_hook_saw_why_failed():
     ]
     first = start_sentences(folded(ended, source_kind="recorder").summary)[0].lower()
     assert first.startswith("failed after 8 s, without an error that was seen")
+
+
+BEGUN = """\
+INFO 07-16 10:02:00 [__init__.py:216] Automatically detected platform cuda.
+(APIServer pid=7) INFO 07-16 10:02:04 [api_server.py:1839] vLLM API server version 0.11.0
+(APIServer pid=7) INFO 07-16 10:02:04 [utils.py:233] non-default args: {'model': 'a/b'}
+(APIServer pid=7) INFO 07-16 10:02:21 [model.py:1510] Using max model len 8192
+"""
+TRACEBACK = """\
+(APIServer pid=7) {0}Traceback (most recent call last):
+(APIServer pid=7) {0}  File "/vllm/config/model.py", line 7, in check
+(APIServer pid=7) {0}ValueError: no such limit
+"""
+
+
+@pytest.mark.parametrize(
+    ("front", "text"),
+    [
+        ("ERROR 07-16 10:02:31 [core.py:708] ", "failed after 31 s: "),
+        ("", "failed after at least 21 s: "),
+    ],
+)
+def test_an_error_without_a_time_came_no_earlier_than_the_line_above_it(front, text):
+    found = events(BEGUN + TRACEBACK.format(front))
+    first = start_sentences(folded(found, source_kind="log").summary)[0].lower()
+    assert first.startswith(text)
+
+
+CLIENT = """\
+INFO 08-06 19:29:57 [__init__.py:216] Automatically detected platform cuda.
+Namespace(subparser='bench', bench_type='serve', seed=0, num_prompts=8)
+INFO 08-06 19:30:19 [utils.py:90] Sampling input_len from [1024, 1024]
+============ Serving Benchmark Result ============
+Successful requests:                     8
+Benchmark duration (s):                  8.53
+Request throughput (req/s):              0.94
+==================================================
+"""
+
+
+def test_a_client_that_imports_vllm_starts_none():
+    summary = folded(events(CLIENT), source_kind="log").summary
+    assert start_sentences(summary) == [
+        "No start-up in this file; it holds 1 benchmark result."
+    ]
+    assert (summary.time.wall_s, summary.time.phases) == (None, [])

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from tests.helpers import events, of, summary_of
-from warmup_insights.model.events import PhaseMarked
+from warmup_insights.model.events import PhaseMarked, RuntimeCompile
 
 START = (
     ("init.py", "Automatically detected platform cuda."),
@@ -86,3 +86,37 @@ def test_equal_records_of_one_handler_count_each():
     )
     head = "(Worker_TP0 pid=7) INFO 07-16 10:02:00 [gpu_worker.py:1] Another line\n"
     assert len(of(PhaseMarked, events(head + line.format(10) + line.format(10)))) == 2
+
+
+KAGGLE = (
+    "{}s {} (EngineCore pid=163) INFO 06-04 05:34:22 [core.py:112] Initializing a V1 LLM "
+    "engine (v0.22.0) with config: model='a/b', tensor_parallel_size=1, device_config=cuda",
+    "{}s {} (EngineCore pid=163) INFO 06-04 05:34:22 [gpu_worker.py:289] Using V2 Model Runner",
+    "{}s {} (EngineCore pid=163) INFO 06-04 05:34:22 [model_runner.py:274] Loading model "
+    "from scratch...",
+)  # fmt: skip
+COMPILED = (
+    "{}s {} (EngineCore pid=163) WARNING 06-04 05:36:{:02d} [jit_monitor.py:103] Triton "
+    "kernel JIT compilation during inference: _topk_kernel. This causes a latency spike; "
+    "consider extending warmup to cover this shape/config.\n"
+)
+
+
+def test_records_that_a_notebook_service_writes_twice_count_once():
+    started = "".join(
+        line.format(seconds, number) + "\n"
+        for seconds in (331.5, 331.7)
+        for number, line in enumerate(KAGGLE, 304)
+    )
+    once = "".join(
+        COMPILED.format(seconds, seconds, stamp)
+        for stamp in (5, 9)
+        for seconds in (430.1 + stamp, 430.3 + stamp)
+    )
+    assert len(of(RuntimeCompile, events(started + once))) == 2
+
+
+def test_equal_records_of_a_process_that_prints_once_count_each():
+    started = "".join(f"{line.format(331.5, 304)}\n" for line in KAGGLE)
+    each = "".join(COMPILED.format(435.1, 435, 5) for _ in range(3))
+    assert len(of(RuntimeCompile, events(started + each))) == 3

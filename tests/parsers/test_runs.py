@@ -967,3 +967,74 @@ def test_the_end_of_a_first_engine_behind_that_of_a_later_one_begins_no_start(st
         start.format(2) + start.format(3) + end.format(3, 1) + end.format(2, 5)
     )
     assert len(runs) == 2
+
+
+ACTORS = """\
+INFO 03-04 09:00:00 [__init__.py:216] Automatically detected platform cuda.
+(APIServer pid=7) INFO 03-04 09:00:04 [api_server.py:1839] vLLM API server version 0.11.0
+(APIServer pid=7) INFO 03-04 09:00:04 [utils.py:233] non-default args: {{'model': 'a/b', \
+'data_parallel_size': 2, 'data_parallel_backend': 'ray'}}
+{ahead}INFO 03-04 09:01:10 [core.py:77] {engine}
+{ahead}INFO 03-04 09:01:11 [parallel_state.py:1208] rank 1 in world size 2 is assigned as DP \
+rank 1, PP rank 0, TP rank 0, EP rank 1
+{ahead}INFO 03-04 09:01:12 [gpu_model_runner.py:2602] Starting to load model a/b...
+{own}INFO 03-04 09:00:12 [core.py:77] {engine}
+{own}INFO 03-04 09:00:13 [parallel_state.py:1208] rank 0 in world size 2 is assigned as DP \
+rank 0, PP rank 0, TP rank 0, EP rank 0
+{own}INFO 03-04 09:00:14 [gpu_model_runner.py:2602] Starting to load model a/b...
+{ahead}INFO 03-04 09:01:17 [weight_utils.py:413] Time spent downloading weights for a/b: \
+4.5 seconds
+{own}INFO 03-04 09:00:21 [weight_utils.py:413] Time spent downloading weights for a/b: 6.5 \
+seconds
+{own}INFO 03-04 09:00:23 [gpu_model_runner.py:2653] Model loading took 1.5 GiB and 8.5 seconds
+{ahead}INFO 03-04 09:01:21 [gpu_model_runner.py:2653] Model loading took 1.5 GiB and 8.0 seconds
+{ahead}INFO 03-04 09:01:40 [core.py:210] init engine (profile, create kv cache, warmup model) \
+took 19.5 seconds
+(APIServer pid=7) INFO 03-04 09:00:44 [api_server.py:1912] Starting vLLM API server 0 on \
+http://localhost:8000
+"""
+
+
+def test_engine_cores_of_ray_on_hosts_with_other_clocks_are_one_start():
+    text = ACTORS.format(
+        ahead="(APIServer pid=7) (DPEngineCoreActor pid=9, ip=10.1.1.2) ",
+        own="(APIServer pid=7) (DPEngineCoreActor pid=8) ",
+        engine="Initializing a V1 LLM engine (v0.11.0) with config: model='a/b', "
+        "tensor_parallel_size=1, data_parallel_size=2, device_config=cuda",
+    )
+    summary = summary_of(events(text))
+    assert summary["ranks"] == 2
+    assert summary["time"]["wall_s"] == 44.0
+    phases = {part["name"]: part["duration_s"] for part in summary["time"]["phases"]}
+    assert phases["download"] == 6.5
+
+
+BOTH_STREAMS = """\
+(EngineCore_DP0 pid=207) ERROR 06-24 15:21:12 [core.py:1006] ValueError: no such module
+Starting the server
+INFO 06-24 15:21:25 [__init__.py:216] Automatically detected platform cuda.
+(APIServer pid=41) INFO 06-24 15:21:31 [api_server.py:1839] vLLM API server version 0.16.0
+(APIServer pid=41) INFO 06-24 15:21:31 [utils.py:223] non-default args: {'model': 'a/b'}
+(EngineCore_DP0 pid=214) INFO 06-24 15:21:53 [core.py:97] Initializing a V1 LLM engine (v0.16.0) \
+with config: model='a/b', tensor_parallel_size=1, device_config=cuda
+(EngineCore_DP0 pid=214) INFO 06-24 15:21:59 [gpu_model_runner.py:7] Starting to load model a/b...
+=== STDERR ===
+(EngineCore_DP0 pid=207) Traceback (most recent call last):
+(EngineCore_DP0 pid=207)   File "/vllm/v1/engine/core.py", line 7, in run
+(EngineCore_DP0 pid=207) ValueError: no such module
+(APIServer pid=41) Traceback (most recent call last):
+(APIServer pid=41)   File "/vllm/v1/engine/utils.py", line 7, in wait_for_engine_startup
+(APIServer pid=41) RuntimeError: Engine core initialization failed. See root cause above. \
+Failed core proc(s): {}
+Traceback (most recent call last):
+  File "/usr/bin/entrypoint.py", line 7, in <module>
+subprocess.CalledProcessError: Command '['bash', '/run.sh']' returned non-zero exit status 1.
+(EngineCore_DP0 pid=214) /moe.py:100: DeprecationWarning: use another one.
+"""
+
+
+def test_errors_below_a_restart_are_of_the_start_whose_engine_raised_them():
+    runs, _ = read(BOTH_STREAMS)
+    first, second = (folded(run).summary for run in runs.values())
+    assert first.failure.message == "ValueError: no such module"
+    assert (second.status, second.failure) == ("unknown", None)

@@ -65,8 +65,9 @@ def not_a_start(summary: RunSummary) -> str | None:
     """What a log without a start-up holds; None where lines of an engine are in it."""
     times = summary.time
     known = (times.wall_s, times.warmup_s, summary.memory, summary.buckets,
-             summary.graphs, summary.sampler, summary.defrag, summary.engine.name,
-             summary.compile, times.phases or None)  # fmt: skip
+             summary.graphs, summary.sampler, summary.defrag, summary.compile,
+             None if summary.benchmarks else summary.engine.name,
+             times.phases or None)  # fmt: skip
     if any(part is not None for part in known) or summary.status != "unknown":
         return None
     found = [
@@ -92,9 +93,12 @@ _WARMING = ("compile", "graph_capture", "multimodal_graphs")
 def _outcome(summary: RunSummary) -> str:
     """How far the start came, and after what time."""
     wall = BY_NAME["wall_s"].trusted(summary)
-    after = f" after {format_duration(wall)}" if wall and wall >= SHORTEST_S else ""
-    if after and summary.time.is_excerpt:
-        after = f" {format_duration(wall)} after the first line"
+    after = ""
+    if wall and wall >= SHORTEST_S:
+        least = "at least " if summary.time.is_at_least else ""
+        after = f" after {least}{format_duration(wall)}"
+        if summary.time.is_excerpt:
+            after = f" {least}{format_duration(wall)} after the first line"
     if "wall_s" in contradictory(summary):
         after = " after a time for which the evidence is contradictory"
     stage = progress_text(summary.progress)
@@ -258,7 +262,9 @@ def largest_phase_text(summary: RunSummary) -> str:
     words = largest_phase_words(summary, name)
     of, whole = format_duration(seconds), format_duration(wall)
     outcome = _outcome(summary)
-    if not (f"after {whole}" in outcome or f"{whole} after" in outcome):
+    if not any(f"{word} {whole}" in outcome for word in ("after", "at least")) and (
+        f"{whole} after" not in outcome
+    ):
         of += (
             f" of the {whole} in the log" if summary.time.is_excerpt else f" of {whole}"
         )
@@ -274,6 +280,8 @@ def extent_text(summary: RunSummary) -> str:
     if summary.time.wall_s is None:
         return "as far as the lines of this log go"
     extent = "in the lines of this log" if summary.time.is_excerpt else "in all"
+    if summary.time.is_at_least:
+        extent = "up to the last time before the failure"
     return f"{text_of(summary, 'wall_s')} {extent}"
 
 

@@ -194,6 +194,9 @@ class Times(Part):
     """In which timestamps were read; null where unknown, and taken as UTC."""
     wall_s: float | None = None
     """From the first event to ready, or to the last event of the start-up."""
+    is_at_least: bool = False
+    """The start failed at a line without a time: `wall_s` ends with the last time before
+    it, and the failure came no earlier."""
     warmup_s: float | None = None
     """As the engine states it."""
     engine_init_s: float | None = None

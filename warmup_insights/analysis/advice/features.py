@@ -98,8 +98,9 @@ FEATURES: tuple[Feature, ...] = (
     Feature(r"\b(?i:aiter)\b", "VLLM_ROCM_USE_AITER", "VLLM_ROCM_USE_AITER=0", "slower kernels",
             is_default=True),
     Feature(r"(?i:flash_?infer)", "VLLM_USE_FLASHINFER_SAMPLER",
-            "no FlashInfer: VLLM_USE_FLASHINFER_SAMPLER=0, and neither --attention-backend nor "
-            "--moe-backend of it", "slower kernels, where others are", is_default=True),
+            "no FlashInfer: VLLM_USE_FLASHINFER_SAMPLER=0, and another --attention-backend or "
+            "--moe-backend where it was chosen", "slower kernels, where others are",
+            is_default=True),
     Feature(r"(?i:\bdeep_?gemm)", "VLLM_USE_DEEP_GEMM", "VLLM_USE_DEEP_GEMM=0",
             "slower FP8 kernels", is_default=True),
     Feature(r"structured_output|\bxgrammar\b|\bllguidance\b|\boutlines\b",

@@ -282,7 +282,7 @@ def failure_unexplained(facts: RunFacts, found: Failed) -> Iterator[Finding]:
             *_without_warmup(facts, found),
             *_other_release(facts, found, price),
         ],
-        _effect_of(first),
+        _effect_of(first, found),
     )
 
 
@@ -315,10 +315,14 @@ def _other_release(facts: RunFacts, found: Failed, price: str) -> Iterator[Way]:
     yield OTHER_RELEASE
 
 
-def _effect_of(first: list[Way]) -> str:
-    """What comes of the first way: of another one than reading on, a start without it."""
-    read_on = "shows which call failed, and with what"
-    return "the start gets past this error, if that is its cause" if first else read_on
+def _effect_of(first: list[Way], found: Failed) -> str:
+    """What comes of the first way: of another one than reading on, an engine without it."""
+    if not first:
+        return "shows which call failed, and with what"
+    effect = (
+        "engine keeps serving" if found.is_serving else "start gets past this error"
+    )
+    return f"the {effect}, if that is its cause"
 
 
 _SHAPES = re.compile(
@@ -490,7 +494,7 @@ def _ways_apart(facts: RunFacts) -> Iterator[Way]:
 def ended_while_connecting(facts: RunFacts) -> Iterator[Finding]:
     """Ranks started, and no line shows that they found one another."""
     summary, seconds = facts.summary, facts.figure("wall_s")
-    stage, ranks = facts.stage, num_ranks(facts)
+    stage, ranks = facts.stage, summary.ranks or 1
     is_known = summary.engine.version is not None and "max_model_len" in summary.config
     if not _is_open_end(summary) or ranks < 2 or not stage.startswith(_CONNECTING):
         return

@@ -53,8 +53,10 @@ from warmup_insights.model.summary import (
     EngineName,
     NoteFacts,
     PodFacts,
+    Progress,
     RunSummary,
     SourceName,
+    Times,
     UsageFacts,
 )
 
@@ -166,6 +168,10 @@ class RunFold:
         )
         others = self._buckets.other_phases()
         shapes = [values["shape"] for values in kept.values("profile_run", "shape")]
+        benchmarks = stages.benchmarks(kept)
+        is_client = (
+            bool(benchmarks) and status == "unknown" and self._timeline.is_import
+        )
         pods = kept.of(PodSeen)
         pod = copied(pods[-1], PodFacts) if pods else None
         compiled = compilation.compiled(self._built)
@@ -198,7 +204,7 @@ class RunFold:
                 is_woken=self._serving.begins_awake,
                 is_restored=pod is not None and pod.is_restored,
             ),
-            time=self._timeline.result(),
+            time=Times() if is_client else self._timeline.result(),
             memory=section,
             buckets=self._buckets.phases(rows, misses),
             multimodal=others.pop("multimodal", None),
@@ -207,7 +213,7 @@ class RunFold:
             defrag=stages.defrag(kept),
             graphs=graphs,
             misses=misses,
-            benchmarks=stages.benchmarks(kept),
+            benchmarks=benchmarks,
             notes=[
                 NoteFacts(topic=topic, text=text, count=count)
                 for (topic, text), count in self._notes.items()
@@ -224,7 +230,7 @@ class RunFold:
             serving=self._serving.result(
                 self._timeline.ready_at, identity.serving_end, identity.ended_at, size
             ),
-            progress=progress,
+            progress=Progress() if is_client else progress,
             guessed=[
                 n for n in identity.guessed() if n != "ranks" or ranks is not None
             ],

@@ -11,6 +11,8 @@ import copy
 import math
 from collections.abc import Iterable
 
+from msgspec.structs import replace
+
 from warmup_insights.analysis.summary import serving
 from warmup_insights.analysis.summary.rank_time import (
     BOUNDED,
@@ -90,7 +92,7 @@ class _Head:
         """Whether the engine or its server stated what it is started with."""
         self.first_line: int | None = None
         """Of an event with a time."""
-        self._only_imports = True
+        self.only_imports = True
         """All lines so far are of a process that imports the engine."""
 
     def add(self, event: Event) -> None:
@@ -115,10 +117,10 @@ class _Head:
             if has_version and not has_model:
                 self.is_there = True
             elif has_version:
-                self.is_there = self.is_there and not self._only_imports
+                self.is_there = self.is_there and not self.only_imports
             elif is_first and has_model and event.settings:
                 self.is_there = True
-        self._only_imports = self._only_imports and is_import
+        self.only_imports = self.only_imports and is_import
 
 
 class Timeline:
@@ -335,6 +337,12 @@ class Timeline:
         if self.last_at is None or end > self.last_at:
             self.last_at = end
 
+    @property
+    def is_import(self) -> bool:
+        """Whether its lines are of a program that imports the engine, as a client of a
+        benchmark does, and starts none."""
+        return self._head.first_line is not None and self._head.only_imports
+
     def result(self) -> Times:
         """The `time` section: phases and `unlogged_s` add up to `wall_s`.
 
@@ -348,7 +356,7 @@ class Timeline:
             so_far = copy.deepcopy(self)
             so_far.by_rank[min(self.by_rank)].take_failure(self._undated, end)
             so_far._undated = None
-            return so_far.result()
+            return replace(so_far.result(), is_at_least=True)
         goes_back = any(times.goes_back for times in self.by_rank.values())
         if start is None or end is None or end < start or goes_back:
             return Times(
@@ -429,8 +437,16 @@ class Timeline:
             until = self._until(times, end)
             if rank == main:
                 yield from map(self._behind_profiling, times.spans_until(until))
-            else:
+            elif not self._has_other_clock(times):
                 yield from times.spans_as_other_rank(self.by_rank[main], until)
+
+    def _has_other_clock(self, times: RankTime) -> bool:
+        """Whether a rank ended something after the server was ready, which waits for all:
+        it is on a host whose clock is ahead."""
+        ready = self.ready_at
+        return ready is not None and any(
+            at > ready + 2 * STAMP_S for at in times.ended.values()
+        )
 
     def _behind_profiling(self, span: Span) -> Span:
         """The KV cache is divided when all ranks have measured what is left for it; Ray may
