@@ -14,6 +14,29 @@ from warmup_insights.model.failure_text import kind_of_message
 
 NCCL = "torch.distributed.DistBackendError: NCCL error in: ProcessGroupNCCL.cpp:1970, "
 TEXTS = [
+    ("AssertionError: assert self.total_num_heads % tp_size == 0", "setting_refused",
+     "a smaller --tensor-parallel-size", {}),
+    ("AssertionError: num_attention_heads must be divisible by world_size", "setting_refused",
+     "a smaller --tensor-parallel-size", {}),
+    ("AssertionError: num_key_value_heads (12) must be divisible by tensor-parallel world size "
+     "(8).", "setting_refused", "--tensor-parallel-size 6", {"tensor_parallel_size": 6}),
+    ("RuntimeError: Some-V3 Tool parser could not locate tool call start/end tokens in the "
+     "tokenizer!", "setting_refused", "--tool-call-parser", {}),
+    ("RuntimeError: Only one platform plugin can be activated, but got: ['cuda', 'other']",
+     "setting_refused", "VLLM_PLUGINS", {}),
+    ("RuntimeError: No supported CUDA architectures found for major versions [10, 12].",
+     "device_unsupported", "FLASHINFER_CUDA_ARCH_LIST", {}),
+    ("RuntimeError: Distributed package doesn't have NCCL built in", "ranks_not_connected",
+     "built with NCCL", {}),
+    ("KeyError: 'rope_type'", "packages_mismatch", "transformers", {}),
+    ("RuntimeError: numactl is required for NUMA binding but is not installed or not on PATH.",
+     "missing_tool", "install numactl", {}),
+    ("ValueError: Unexpected Flint expert weight: layers.0.mlp.w", "model_unsupported",
+     "as new as the checkpoint", {}),
+    ("RuntimeError: Could not find open port after 9 attempts starting from port 29500",
+     "port_in_use", "end the process", {}),
+    ("FileNotFoundError: FP8 scale file not found: /models/scales.json", "missing_tool",
+     "/models/scales.json in the image", {}),
     ("ValueError: Total number of attention heads (28) must be divisible by tensor parallel "
      "size (8).", "setting_refused", "--tensor-parallel-size 7", {"tensor_parallel_size": 7}),
     ("ValueError: Total number of attention heads (40) must be divisible by tensor parallel "
@@ -238,7 +261,7 @@ TEXTS = [
     ("RuntimeError: Ninja build failed. Ninja output: x.h(4): error: #error directive: \"CUDA "
      "compiler and CUDA toolkit headers are incompatible\"", "build_failed", "nvcc and headers", {}),
     ("ValueError: num_speculative_tokens must be provided with speculative model unless the draft "
-     "states one", "setting_refused", "a key of --speculative-config", {}),
+     "states one", "setting_refused", "in --speculative-config", {}),
     ("ValueError: block_count=3 must be 4 here", "setting_refused", "--block-count 4",
      {"block_count": "4"}),
     ("InductorError: CalledProcessError: Command '['/usr/bin/gcc']' returned non-zero exit "
@@ -572,7 +595,7 @@ TEXTS = [
      "that the message lists", {}),
     ("ValueError: speculative_max_model_len=64 cannot be larger than draft_max_model_len=32",
      "setting_refused", "speculative_max_model_len", {}),
-    ("AssertionError: node_rank=4 must be less than nnodes=2.", "setting_refused", "node_rank",
+    ("AssertionError: node_rank=4 must be less than nnodes=2.", "setting_refused", "--node-rank",
      {}),
     ("ImportError: libSynapse.so.1.99: cannot open shared object file: No such file or "
      "directory", "missing_tool", "vLLM for Gaudi", {}),

@@ -138,6 +138,13 @@ ROWS: tuple[KnownError, ...] = (
          "A DeepGEMM kernel of this build does not run on this device or with these sizes",
          (NO_DEEP_GEMM,
           Way("a newer vLLM, whose DeepGEMM knows the device", "another image"))),
+        (r"No supported CUDA architectures found for major versions \[([\d, ]{0,60})\]",
+         "FlashInfer compiles kernels for devices of other generations only, or none is left",
+         (Way("TORCH_CUDA_ARCH_LIST and FLASHINFER_CUDA_ARCH_LIST unset, or with the capability "
+              "of the device; it must be one of {1}, and nvcc as new as it", "some GB of image"),
+          Way("another --attention-backend or --moe-backend than one of FlashInfer, and "
+              "VLLM_USE_FLASHINFER_SAMPLER=0, where the device is of another generation",
+              "slower kernels, where others are"))),
         (r"no kernel image is available|invalid device function|kernel image is invalid|is not compatible with the current PyTorch "
          r"installation|hipErrorNoBinaryForGpu",
          "The build has no kernels for this device",
@@ -184,7 +191,7 @@ ROWS: tuple[KnownError, ...] = (
          r"[Ff]lash ?[Aa]ttention.{0,40}does not support|No operator found for .memory_efficient|"
          r"Unknown attention backend|Head size \d{1,5} is not "
          r"supported|Selected backend .{1,80} is not "
-         r"valid for this configuration|No valid attention backend",
+         r"valid for this configuration|No valid (?:\w{1,10} ){0,2}(?:attention|prefill) backend",
          "The attention backend does not run on this device or in this configuration",
          (Way("no backend of your own: unset VLLM_ATTENTION_BACKEND and --attention-backend",
               "the engine picks one that fits"),

@@ -96,7 +96,7 @@ ROWS: tuple[KnownError, ...] = (
     ),
     *rows(
         "port_in_use",
-        (r"(?:Address|address) already in use|EADDRINUSE|error while attempting to bind",
+        (r"(?:Address|address) already in use|EADDRINUSE|Could not find open port|error while attempting to bind",
          "A port is taken",
          (Way("end the process that has it (`ss -ltnp`): often an engine that still runs"),
           Way("--port with another one (--master-port or VLLM_PORT, where ranks connect)",
@@ -112,7 +112,7 @@ ROWS: tuple[KnownError, ...] = (
     *rows(
         "disk_full",
         (r"No space left on device|Errno 28\b|[Dd]isk quota exceeded|[Nn]ot enough (?:free )?"
-         r"(?:disk )?space",
+         r"(?:disk )?space(?! in the data buffer)",
          "A file system is full",
          (_MORE_DISK,)),
         (r"Permission denied|Read-only file system|Errno (?:13|30)\b",
@@ -209,7 +209,8 @@ ROWS: tuple[KnownError, ...] = (
          "Something that the engine needs is missing",
          (Way("install ninja in the environment of the engine, with its bin directory in PATH",
               "a larger image, and the time to build the kernels at the first start"),)),
-        (r"[Dd]eep_?(?:gemm|GEMM)",
+        (r"[Dd]eep_?(?:gemm|GEMM)\w?[ '](?:\w{1,20} ){0,2}(?:(?:is )?(?:not |un)available|not (?:installed|found)|"
+         r"to be installed|installation|build\b|support\b|>= ?[\d.]{1,8})|No module named '?deep_gemm",
          "Something that the engine needs is missing",
          (Way("DeepGEMM in the image", "a larger image"),
           NO_DEEP_GEMM)),
@@ -245,9 +246,15 @@ ROWS: tuple[KnownError, ...] = (
          "AITER compiles its kernels in a folder that is not there",
          (Way("`mkdir -p {1}`, writable for the user, or AITER_JIT_DIR with a folder that is"),
           Way.that_sets("slower kernels", VLLM_ROCM_USE_AITER="0"))),
-        (r"(?:No such file or directory|Errno 2\b)[^']{0,60}'([^']{1,200})'",
+        (r"(?:No such file or directory|Errno 2\b)[^']{0,60}'([^']{1,200})'|"
+         r"(?:[Ff]ile|[Dd]irectory|[Pp]ath)[\w ]{0,30} (?:not found|does not exist):? (/\S{1,200})",
          "A file or program is not there",
-         (Way("{1} in the image, or mounted there: a path is one inside the container"),)),
+         (Way("{1}{2} in the image, or mounted there: a path is one inside the container"),)),
+        (r"\b(?!(?:it|which|that|package|Package)\b)([A-Za-z][\w.-]{1,40})['`]? (?:is required .{1,60}?,? "
+         r"(?:but|which) )?(?:is|was) not installed",
+         "A package is missing",
+         (Way("install {1} in the environment of the engine: the one whose python runs it",
+              "a larger image; its version must fit torch and the driver"),)),
         (r"(\S{1,80}): (?:command )?not found|is not installed|ROCM_HOME",
          "Something that the engine needs is missing",
          (Way("install what the message names, in the image or environment of the engine",
@@ -359,7 +366,7 @@ ROWS: tuple[KnownError, ...] = (
               "has the model and another one is not ruled out (`pip check`)",
               "models that need the older one do not load"))),
         (r"does not recognize this architecture|model type `?[\w.-]{1,60}`? but|"
-         r"architectures? .{1,200}(?:not supported|no vLLM "
+         r"(?<!earlier )architectures? .{1,200}(?:not supported|no vLLM "
          r"implementation)|has no vLLM implementation|Unsupported architecture|"
          r"Unrecognized (?:model|configuration class)|GGUF model with architecture|"
          r"is not a registered model in the Transformers",
@@ -443,7 +450,7 @@ ROWS: tuple[KnownError, ...] = (
         (r"No (?:compressed-tensors|quark) compatible scheme|Unsupported (?:FusedMoe scheme|"
          r"quantization (?:scheme|config)|GGUF quantization|ModelOpt|weight_bits|num_bits|"
          r"gptq type|groupsize|bnb_4bit)|requires all to use the same scheme|"
-         r"[Cc]urrently (?:only )?support(?:s|ed)(?: only)?:? .{0,40}quantization|"
+         r"[Cc]urrently (?:only )?support(?:s|ed)(?: only)?:? (?!only unq|unquantized|quantization operation).{0,40}quantization|"
          r"models are no longer supported|only supports? (?:gptq and awq|4-?bit|int4 and int8)|"
          r"only supports .{1,40}serialized checkpoint",
          "This version has no kernels for the way in which the checkpoint is quantised",
@@ -481,7 +488,8 @@ ROWS: tuple[KnownError, ...] = (
               "llm-compressor, `modules_to_not_convert` of others)", "another checkpoint"),
           Way("--quantization, where config.json lacks its quantization_config"),
           _ONE_DRAFT)),
-        (r"KeyError: '(?:[\w.]{1,80}\.)?layers\.\d|no module or parameter named|not initialized from checkpoint|size mismatch for|"
+        (r"KeyError: '(?:[\w.]{1,80}\.)?layers\.\d|no module or parameter named|not initialized from checkpoint|size mismatch for (?!mm_hash|layer )|"
+         r"^ValueError: (?:[Uu]nexpected|[Uu]nknown|[Mm]issing) (?:[\w./-]{1,30} ){0,4}(?:weight|tensor|parameter)s?\b|"
          r"Attempted to load weight|Tried to load weights of size|: assert .{0,100}loaded_weight\.(?:shape|size|numel)",
          "The checkpoint and the engine disagree about the weights",
          (Way("a vLLM as new as the checkpoint, or the revision of the checkpoint that this "
@@ -601,7 +609,8 @@ ROWS: tuple[KnownError, ...] = (
          "A package needs Python 3.12: there `array.array` is a generic type",
          (Way("Python 3.12 or newer in the environment, or the release of the package before",
               "another environment"),)),
-        (r"rope_scaling.{0,40}(?:must be a dictionary|should have a)|assert \"\w{1,20}\" in "
+        (r"KeyError: '(?:rope_t(?:ype|heta)|rope_scaling|factor|original_max_position_embeddings|"
+         r"mrope_section|attention_factor)'$|rope_scaling.{0,40}(?:must be a dictionary|should have a)|assert \"\w{1,20}\" in "
          r"rope_scaling|"
          r"Invalid type of HuggingFace|'(?!(?:Vllm|Model|Cache|Parallel|Scheduler|Device|Load|"
          r"LoRA|Speculative|Compilation|Observability|KV|Structured|Decoding|MultiModal|Pooler|"
