@@ -69,6 +69,14 @@ class Feature:
         return Way(f"{self.off}{unless}", self.price, changes)
 
 
+V2_RUNNER = Feature(
+    r"(?i:model[ _]?runner ?v2)|\bMRV2\b",
+    "VLLM_USE_V2_MODEL_RUNNER",
+    "VLLM_USE_V2_MODEL_RUNNER=0",
+    "the model runner before, where it has the model",
+    is_default=True,
+)
+"""The runner in `v1/worker/gpu/`."""
 FEATURES: tuple[Feature, ...] = (
     Feature(r"\bLoRA\b|\blora\b|enable[_-]lora", "enable_lora", "no --enable-lora",
             "an adapter has to be merged into the weights: one model for each"),
@@ -84,6 +92,7 @@ FEATURES: tuple[Feature, ...] = (
             is_default=True),
     Feature(r"[Aa]sync(?:hronous)?[ _-]scheduling", "async_scheduling",
             "--no-async-scheduling", "slower decoding", is_default=True),
+    V2_RUNNER,
     Feature(r"[Ee]ager mode|\benforce_eager\b", "enforce_eager", "no --enforce-eager",
             "compilation and graphs at the start"),
     Feature(r"[Hh]ybrid KV cache manager", "hybrid_kv_cache_manager",
@@ -151,7 +160,7 @@ FEATURES: tuple[Feature, ...] = (
             "no --moe-backend of your own, or another one", "the engine picks one",
             is_default=True),
     Feature(r"all2all", "all2all_backend", "no --all2all-backend", "the engine picks one"),
-    Feature(r"(?<!encoder )(?<!encoder_)attention[_ -]backend|attention/(?:backends|ops)/",
+    Feature(r"(?<!encoder )(?<!encoder_)attention[_ -]backend|attention/backends/(?!\w{0,12}(?:mamba|gdn|linear|conv))",
             "attention_backend",
             "no --attention-backend or VLLM_ATTENTION_BACKEND of your own, or another one",
             "the engine picks one", is_default=True),
@@ -159,9 +168,6 @@ FEATURES: tuple[Feature, ...] = (
             "the weights on the device"),
     Feature(r"[Mm]ulti-?[Ss]tep|num[_-]scheduler[_-]steps", "num_scheduler_steps",
             "no --num-scheduler-steps", "steps are scheduled one by one"),
-    Feature(r"[Mm]odel[ _]?[Rr]unner ?V2|\bMRV2\b|v1/worker/gpu/", "VLLM_USE_V2_MODEL_RUNNER",
-            "VLLM_USE_V2_MODEL_RUNNER=0", "the model runner before, where it has the model",
-            is_default=True),
 )  # fmt: skip
 """Of vLLM 0.8 to 0.33."""
 

@@ -157,9 +157,13 @@ _EXCEEDS = re.compile(
 _GIVEN = re.compile(
     rf"{_ANY_NAME}(?:(?:\s?==?\s?|(?: to be)? set to | (?:to|must) be )[`'\"]?"
     r"(?P<value>[\w./-]{0,39}\w)|\s?(?P<relation>[<>]=?)\s?(?P<bound>\d{1,9})|"
-    r" (?P<spaced>\d{1,9}|[a-z\d_]{2,40})(?=[`'\"),.;]|$))?"
+    r" (?P<spaced>\d{1,9}|[a-z\d_]{2,40})(?=[`'\"),.;]| or |$))?"
 )
 """A setting that has to be there, with its value or the bound of it."""
+_SNAKE = re.compile(r"[a-z]_[a-z]|[<>]=")
+"""A name of code or a comparison, where words for features are not all that is required."""
+_CONFIG = re.compile(r"\b(?:in|of) [a-z_]{0,40}_config\b")
+"""Where a text names the option that has a key."""
 _GOT = re.compile(r",? (?:but )?\(?got |; got |, but ")
 """Before what there is instead of what has to be."""
 _DOTTED = re.compile(
@@ -284,7 +288,8 @@ def missing_remedy(
         name.lower().replace("_", "-").lstrip("-").partition("=")[0]
         for name in named_options(" ".join(remedies(message)))
     ]
-    if names and not any(name in known for name in names):
+    is_said = any(name in known for name in names)
+    if (names and not is_said) or _VALUE.search(" ".join(remedies(message))):
         yield way
 
 
@@ -371,7 +376,11 @@ def _refused_value(
         way = _one_value_of(engine_name(above["name"]), above["most"], config)
         way = replace(way, suggestion=f"{way.suggestion} or less")
         return Statement("setting_refused", "The engine refuses a value", (way,))
-    if named is not None and (is_configuring or is_setting(named["name"], config)):
+    if named is not None and (
+        is_configuring
+        or is_setting(named["name"], config)
+        or _CONFIG.search(named["limit"])
+    ):
         limit = named["limit"].strip()
         way = Way(
             f"{place_of(named['name'], config)}, which {limit}{present(text, config)}"
@@ -465,7 +474,9 @@ def needed_settings(
         is_whole = is_whole or match["value"] or match["relation"]
         if is_whole and is_setting(match["name"], config):
             found.setdefault(engine_name(match["name"]), _given(match, config))
-    for feature in named_features(text, {}) if by_words and not found else ():
+    for feature in (
+        named_features(text, {}) if by_words and not _SNAKE.search(text) else ()
+    ):
         if feature.required:
             found.setdefault(feature.setting, Way(feature.required, "what it does"))
     ways = list(found.values())[:3]
