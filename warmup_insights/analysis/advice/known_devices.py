@@ -168,6 +168,17 @@ ROWS: tuple[KnownError, ...] = (
          (Way("VLLM_DISABLED_KERNELS with the name after `Selected` above, where the log has "
               "that line: the engine takes the next kernel", "slower, where the next one is"),
           OTHER_BUILD, OTHER_WEIGHTS)),
+        (r"[Ff]ailed to (?:initialize|run) cutlass|TMA WS grouped",
+         "The CUTLASS kernel of FlashInfer for the experts does not run on this device",
+         (Way("another --moe-backend, such as triton or marlin, and no VLLM_USE_FLASHINFER_MOE_...",
+              "slower experts"),
+          Way("a newer vLLM and FlashInfer, which know the device", "another image"))),
+        (r"(?:Prefill|Decode)With\w{1,30}KVCache\w{0,30} failed|"
+         r"(?:TopK|TopP|Sampling)\w{0,40} failed with error",
+         "A kernel of FlashInfer does not run on this device or with these sizes",
+         (Way("another --attention-backend than FlashInfer, where it is one of attention; "
+              "VLLM_USE_FLASHINFER_SAMPLER=0, where it samples", "slower kernels"),
+          Way("flashinfer of the version that this vLLM names", "another image"))),
         (r"[Ss]inks (?:are|is) only supported|support attention sinks|sink setting not supported|"
          r"has_sink[=:] ?True",
          "The attention backend has no attention sinks, which the model needs",
@@ -275,7 +286,7 @@ ROWS: tuple[KnownError, ...] = (
     ),
     *rows(
         "device_unreachable",
-        (r"CUDA unknown error|CUDA driver initialization failed|Unexpected error from "
+        (r"CUDA unknown error|CUDA error: unknown error|CUDA driver initialization failed|Unexpected error from "
          r"cudaGetDeviceCount",
          "The driver did not start for this process",
          (Way("`nvidia-smi` in the container, then a restart of it or of the host: after a "
@@ -316,9 +327,9 @@ ROWS: tuple[KnownError, ...] = (
          "The driver has no device of the name that the process was given",
          (Way("CUDA_VISIBLE_DEVICES with whole UUIDs, as `nvidia-smi -L` prints them, or with "
               "numbers: the beginning of one is not enough"),)),
-        (r"CUDA_VISIBLE_DEVICES is set to empty|No HPU devices? (?:found|available)|"
+        (r"CUDA_VISIBLE_DEVICES is set to empty|0 active drivers|No HPU devices? (?:found|available)|"
          r"No CUDA GPUs are available|Found no NVIDIA driver|"
-         r"no CUDA-capable device|NVMLError|Failed to initialize NVML|"
+         r"no CUDA-capable device|NVMLError(?!_InvalidArgument)|Failed to initialize NVML|"
          r"Torch not compiled with CUDA|No HIP GPUs are available|libcuda\.so",
          "The process has no device",
          (_GIVE_DEVICES, Way("a torch that was built for the device (`python -c 'import "
@@ -326,17 +337,17 @@ ROWS: tuple[KnownError, ...] = (
           _DRIVER_LIBRARIES,
           Way("without an accelerator a vLLM that was built for the CPU: `pip list` shows it "
               "as vllm with +cpu in its version", "much slower"))),
-        (r"(?:/dev/(?:kfd|dri|accel|nvidia|vfio)\S{0,40}).{0,40}Permission denied|"
+        (r"(?:/dev/(?:kfd|dri|accel|nvidia|vfio)\S{0,40}).{0,40}(?:Permission denied|Operation not permitted)|"
          r"Permission denied.{0,20}/dev/(?:kfd|dri|accel|nvidia|vfio)|Unable to open /dev/kfd",
          "The process may not open the device",
-         (Way("the device files in the container (--device /dev/kfd --device /dev/dri) and the "
-              "groups that own them (--group-add video, render)"),)),
+         (Way("the device files in the container (--device of each, such as /dev/kfd and /dev/dri; "
+              "--privileged for a TPU) and the groups that own them (--group-add video, render)"),)),
         (r"AmdSmi\w{0,20}Exception|AMDSMI_STATUS",
          "The monitoring library of AMD's driver (amdsmi) does not answer",
          (Way("/dev/kfd and every /dev/dri/renderD* for the process that starts the engine: --device of "
               "both, and the groups that own them (video, render); `amd-smi static` as that user"),
           Way("an image with the ROCm that the driver and the device need", "another image"))),
-        (r"invalid device ordinal",
+        (r"invalid device ordinal|device >= 0 && device < num_gpus|NVMLError_InvalidArgument",
          "A rank requested a device that is not there",
          (Way("on AMD RAY_EXPERIMENTAL_NOSET_HIP_VISIBLE_DEVICES=1 for `ray start` and the engine: "
               "otherwise Ray shows each worker one device, which the engine counts from 0 anew",
@@ -396,7 +407,7 @@ ROWS: tuple[KnownError, ...] = (
           Way("end the process that holds the device (xpu-smi ps), then start again"),
           Way("torch, oneCCL and the driver as the release of vLLM names them, where the device "
               "is lost when several of them exchange data first", "another image"))),
-        (r"uncorrectable ECC|unspecified launch failure|illegal (?:memory access|instruction)|CUBLAS_STATUS_(?:EXECUTION_FAILED|INTERNAL_ERROR)|"
+        (r"uncorrectable ECC|unspecified launch failure|misaligned address|illegal (?:memory access|instruction)|CUBLAS_STATUS_(?:EXECUTION_FAILED|INTERNAL_ERROR)|"
          r"hardware exception|HSA_STATUS_ERROR|Memory access fault by GPU|HW Exception by GPU|\bXid\b",
          "A kernel or the device failed, not its memory's size",
          (Way("dmesg on the host (Xid, ECC): a device with errors is taken out; without any, "

@@ -190,7 +190,7 @@ ROWS: tuple[KnownError, ...] = (
               "of the toolkit (with nvcc and headers of pip FLASHINFER_EXTRA_CUDAFLAGS=-I and the folder "
               "site-packages/nvidia/cu13/include), those of C (stddef.h, stdlib.h) of gcc and "
               "libc6-dev", "a larger image"), _BUILT)),
-        (r"Could not find nvcc|CUDA_HOME|cuda_home|nvcc.{0,40}not found|nvcc: not found|"
+        (r"Could not find nvcc|requires CUDA (?:>=|version)|CUDA_HOME|cuda_home|nvcc.{0,40}not found|nvcc: not found|"
          r"No such file.{0,60}nvcc",
          "Something that the engine needs is missing",
          (_CUDA_TOOLKIT,
@@ -337,13 +337,18 @@ ROWS: tuple[KnownError, ...] = (
          "A tensor is smaller than the part of it that is read",
          (Way("config.json and weights of one checkpoint, where it failed while weights were "
               "loaded: config.json states a larger size than they have"),)),
-        (r"JSONDecodeError|is not a valid JSON file",
+        (r"JSONDecodeError|UnicodeDecodeError|is not a valid JSON file",
          "A JSON text cannot be read",
          (Way("`python -m json.tool` with config.json and the other JSON files of the model; "
               "quotes around the JSON value of an option"),)),
     ),
     *rows(
         "model_unsupported",
+        (r"expected (?:scalar type|m\w{1,4} and m\w{1,4} to have the same dtype).{0,60}(?:Half|BFloat16|Float)",
+         "Two parts of the model compute in different types",
+         (Way("--dtype as `torch_dtype` of config.json: half where the quantisation or the adapter "
+              "was made so, bfloat16 otherwise", "check the quality"),
+          Way("a newer vLLM, where the code of the model mixes them", "another image"))),
         (r"Failed to load the tokenizer",
          "transformers does not load the tokenizer of the model",
          (Way("a newer transformers, as the model card or `transformers_version` in its "
@@ -565,12 +570,14 @@ ROWS: tuple[KnownError, ...] = (
          "Compilation failed",
          (EAGER, Way("an empty cache (VLLM_CACHE_ROOT, TORCHINDUCTOR_CACHE_DIR) and the "
                       "versions of one release", "one cold start"))),
-        (r"PassManager::run failed",
+        (r"PassManager::run failed|LLVM ERROR: |stack frame size \(\d{1,9}\) exceeds limit",
          "Triton could not compile a kernel for this device",
          (Way("another attention backend, where the traceback ends in a kernel of attention",
               "another kernel, which may be slower"),
           Way("torch and Triton of a release that was made for this device, without a ptxas of "
-              "another one", "another image"))),
+              "another one", "another image"),
+          Way.that_sets("another kernel of attention, on AMD before 0.11",
+                        VLLM_USE_TRITON_FLASH_ATTN="0"))),
     ),
     *rows(
         "packages_mismatch",
@@ -625,9 +632,10 @@ ROWS: tuple[KnownError, ...] = (
          "The package kernels is newer than transformers allows",
          (Way("an older kernels, as the release of transformers names it (for 5 below 0.15), or "
               "none: it is optional", "another environment"), _SAME_RELEASE)),
-        (r"cannot import name '\w{1,80}' from '(?!vllm[.'])(\w{1,60})",
+        (r"cannot import name '\w{1,80}' from '(?!vllm[.'])(\w{1,60})|"
+         r"module '(torch|triton|flashinfer|transformers)[\w.]{0,60}' has no attribute",
          "A package is there, of another version",
-         (Way("the version of {1} that the release of vLLM, or the plugin that imports from it, "
+         (Way("the version of {1}{2} that the release of vLLM, or the plugin that imports from it, "
               "requires (`pip check`)", "another environment"), _SAME_RELEASE)),
         (r"(\w{1,40}) needs (\w{1,40} [\d.]{1,12}\d or (?:less|greater))\.",
          "A package is of a version that another one cannot use",
@@ -682,6 +690,11 @@ ROWS: tuple[KnownError, ...] = (
               "(TORCH_CUDA_ARCH_LIST)", "time, and a compiler"),
           Way("the wheel or image of the release instead of a build of your own",
               "another environment"))),
+        (r"CUBLAS_STATUS_(?:INVALID_VALUE|NOT_SUPPORTED)|SUBLIBRARY_VERSION_MISMATCH",
+         "A library of CUDA (cuBLAS, cuDNN) was loaded of another version than torch has",
+         (Way("LD_LIBRARY_PATH unset, which puts a CUDA of the system before torch's own"),
+          Way("nvidia-cublas and nvidia-cudnn of the versions that torch requires (`pip check`), "
+              "in a fresh environment", "another environment"))),
         (r"undefined symbol: \w{1,80}, version (lib[\w+-]{1,40}\.so[.\d]{0,10})",
          "An older library was loaded before the one that a package brings",
          (Way("LD_LIBRARY_PATH unset, or with the folder of the {1} that the package brings first "
@@ -689,7 +702,7 @@ ROWS: tuple[KnownError, ...] = (
               "which one is loaded)"),
           _SAME_RELEASE)),
         (r"undefined symbol|torchvision::nms does not exist|Numpy is not available|version `\w{1,20}_[\d.]{1,12}' not found|"
-         r"compiled using NumPy 1|multiarray failed|version .{0,80}does not match|"
+         r"compiled using NumPy 1|multiarray failed|indicate binary incompatibility|version .{0,80}does not match|"
          r"requires .{1,60}but .{1,60}(?:found|installed)",
          "Packages were built for other versions of one another",
          (_SAME_RELEASE,)),

@@ -120,7 +120,7 @@ ROWS: tuple[KnownError, ...] = (
         (r"nonSFG is not supported during hpu graph capturing",
          "Collectives are not allowed in HPU graphs without lazy collectives",
          (Way.that_sets("none: tensor parallel graphs need it", PT_HPU_ENABLE_LAZY_COLLECTIVES="true"),)),
-        (r"Duplicate GPU detected|ncclInvalidUsage|NCCL error in: .{0,200}invalid usage",
+        (r"Duplicate GPU detected|ncclInvalidUsage|NCCL error(?: in)?: .{0,200}invalid usage",
          "Two ranks were given one device, or ranks call the library differently",
          (Way("a device for each rank: CUDA_VISIBLE_DEVICES as the process sees it, and "
               "--tensor-parallel-size of at most as many"),)),
