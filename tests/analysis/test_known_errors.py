@@ -14,6 +14,12 @@ from warmup_insights.model.failure_text import kind_of_message
 
 NCCL = "torch.distributed.DistBackendError: NCCL error in: ProcessGroupNCCL.cpp:1970, "
 TEXTS = [
+    ("api_server.py: error: argument --some-limit: Value {'image': cannot be converted to "
+     "<function loads at 0x7f>.", "setting_refused", "--some-limit with a JSON object", {}),
+    ("ValueError: Model architectures ['LlamaForCausalLM'] are not supported for now.",
+     "model_unsupported", "the first error above", {}),
+    ("RuntimeError: a and b must have same reduction dim, but got [64, 512] X [256, 128].",
+     "model_unsupported", "fits the checkpoint", {}),
     ("RuntimeError: cuDNN error: CUDNN_STATUS_SUBLIBRARY_VERSION_MISMATCH", "packages_mismatch",
      "LD_LIBRARY_PATH unset", {}),
     ("RuntimeError: CUDA error: CUBLAS_STATUS_INVALID_VALUE when calling `cublasGemmEx(x)`",
@@ -734,6 +740,19 @@ TEXTS = [
      "__nvJitLinkCreate_12_9, version libnvJitLink.so.12", "packages_mismatch",
      "LD_LIBRARY_PATH unset", {}),
 ]  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    "message",
+    [
+        "ImportError: /x/aiter/jit/module_a.so: undefined symbol: _ZN7ck_tile5abcdeE",
+        "RuntimeError: aiter: One of GPU archs of ['gfx1151'] is invalid or not supported",
+    ],
+)
+def test_a_library_that_does_not_load_or_run_may_be_left_out(message):
+    (finding,) = advise(facts_of(ended("error", message)))
+    shown = [finding.suggestion, *(way.suggestion for way in finding.ways)]
+    assert "VLLM_ROCM_USE_AITER=0" in shown
 
 
 @pytest.mark.parametrize(("message", "rule", "change", "changes"), TEXTS)

@@ -48,6 +48,13 @@ class Feature:
             return f"--{match['size']} of more than 1"
         return f"--{match['option'] or match['negated']}"
 
+    @property
+    def is_library(self) -> bool:
+        """Whether it is a library of kernels, which has others beside it."""
+        return self.setting.startswith(
+            ("VLLM_ROCM_USE_AITER", "VLLM_USE_FLASHINFER", "VLLM_USE_DEEP")
+        )
+
     def is_on(self, config: Mapping[str, Value]) -> bool:
         """Whether the run states that it has the feature."""
         return self.setting in config and is_on(config[self.setting])

@@ -370,6 +370,19 @@ ROWS: tuple[KnownError, ...] = (
           Way("a newer transformers that has {1} (`pip install -U transformers`), where this vLLM "
               "has the model and another one is not ruled out (`pip check`)",
               "models that need the older one do not load"))),
+        (r"\['(?:Llama|Qwen2|Mistral|Mixtral|Gemma)ForCausalLM'\] are not supported for now",
+         "A module that every model needs failed when it was imported: each release has this one",
+         (Way("what the first error above the line requires: a package that is missing or of "
+              "another version (often numpy, transformers, torchvision)", "another environment"),
+          _SAME_RELEASE)),
+        (r"^RuntimeError: (?:mat1 and mat2 shapes|a and b must have same)|"
+         r"fake tensors.{0,900}(?:must have same reduction dim|cannot be multiplied|must match the size)",
+         "Two parts of the model have sizes that do not fit",
+         (_ONE_DRAFT,
+          Way("a vLLM whose code of the model fits the checkpoint: a newer one, or the one that "
+              "last started it", "another image"),
+          Way("the other model runner, where the release has both (VLLM_USE_V2_MODEL_RUNNER=1 "
+              "or 0)", "what it does not do yet"))),
         (r"does not recognize this architecture|model type `?[\w.-]{1,60}`? but|"
          r"(?<!earlier )architectures? .{1,200}(?:not supported|no vLLM "
          r"implementation)|has no vLLM implementation|Unsupported architecture|"

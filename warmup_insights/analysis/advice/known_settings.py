@@ -610,6 +610,10 @@ ROWS: tuple[KnownError, ...] = (
          "The engine refused its configuration",
          (Way("the lines below this one name the setting of {1} and what it must be",
               "the first line of the error does not hold it"),)),
+        (r"error: argument (--[a-z-]{1,80})[^:]{0,20}: Value .{1,200} cannot be converted to <function loads",
+         "The value of an option is no JSON",
+         (Way("{1} with a JSON object that the shell passes on whole: '{{\"key\": 1}}' in single "
+              "quotes (Windows: \"{{\\\"key\\\": 1}}\"), or {1}.key 1"),)),
         (r"(?:error|ArgumentError): argument ([^\s:]{1,80})",
          "An argument has a value that this version refuses",
          (Way("{1} as `vllm serve --help=all` lists its values"),)),

@@ -25,7 +25,12 @@ from warmup_insights.analysis.advice.known_texts import (
     KnownError,
     Statement,
 )
-from warmup_insights.analysis.advice.stated import missing_remedy, present, statement
+from warmup_insights.analysis.advice.stated import (
+    missing_remedy,
+    present,
+    statement,
+    without_library,
+)
 
 KNOWN: tuple[KnownError, ...] = (
     *known_settings.ROWS, *known_devices.ROWS, *known_files.ROWS, *known_ranks.ROWS,
@@ -44,9 +49,28 @@ def known_error(message: str) -> tuple[KnownError, re.Match[str]] | None:
 
 
 def statement_of(
+    message: str, stage: str, config: Mapping[str, Value], module: str = ""
+) -> Statement | None:
+    """What the text of an error explains of itself, in a stage; None where it is nothing.
+
+    `module` is the file that it was raised in, which may be of a library that has others
+    beside it.
+    """
+    found = _statement_of(message, stage, config)
+    if found is None or found.rule not in _OF_LIBRARIES:
+        return found
+    more = without_library(f"{module} {message}", found.ways, config)
+    return replace(found, ways=(*found.ways, *more))
+
+
+_OF_LIBRARIES = (
+    "build_failed", "device_unsupported", "missing_tool", "packages_mismatch",
+)  # fmt: skip
+
+
+def _statement_of(
     message: str, stage: str, config: Mapping[str, Value]
 ) -> Statement | None:
-    """What the text of an error explains of itself, in a stage; None where it is nothing."""
     row = known_error(message)
     if row is None:
         stated = statement(message, stage, config)

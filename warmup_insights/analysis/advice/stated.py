@@ -293,6 +293,16 @@ def missing_remedy(
         yield way
 
 
+def without_library(
+    text: str, ways: Iterable[Way], config: Mapping[str, Value]
+) -> Iterator[Way]:
+    """The library of kernels that a text names turned off, where no way has that yet."""
+    libraries = [f for f in named_features(text, config) if f.is_library]
+    known = " ".join(way.suggestion for way in ways)
+    if libraries and libraries[0].setting not in known:
+        yield libraries[0].way(config)
+
+
 def named_features(text: str, config: Mapping[str, Value]) -> list[Feature]:
     """Features that a text names and the run may have: those it has first; names of options
     are no words for features."""
