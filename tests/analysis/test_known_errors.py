@@ -34,9 +34,9 @@ TEXTS = [
     ("RuntimeError: Failed to import a kernel: It requires CUDA >= 12.9", "missing_tool",
      "the CUDA toolkit of torch's version", {}),
     ("RuntimeError: Failed to initialize cutlass TMA WS grouped gemm. Error: Error Internal",
-     "device_unsupported", "another --moe-backend", {}),
+     "device_unsupported", "--moe-backend", {}),
     ("RuntimeError: Check failed: BatchDecodeWithPagedKVCache failed with error invalid argument",
-     "device_unsupported", "another --attention-backend", {}),
+     "device_unsupported", "--attention-backend", {}),
     ("RuntimeError: expected scalar type Half but found BFloat16", "model_unsupported", "--dtype",
      {}),
     ("AttributeError: module 'torch' has no attribute 'float4_x9'", "packages_mismatch",
@@ -295,8 +295,8 @@ TEXTS = [
      "compiler and CUDA toolkit headers are incompatible\"", "build_failed", "nvcc and headers", {}),
     ("ValueError: num_speculative_tokens must be provided with speculative model unless the draft "
      "states one", "setting_refused", "in --speculative-config", {}),
-    ("ValueError: block_count=3 must be 4 here", "setting_refused", "--block-count 4",
-     {"block_count": "4"}),
+    ("ValueError: prefill_context_parallel_size=3 must be 4 here", "setting_refused", "--prefill-context-parallel-size 4",
+     {"prefill_context_parallel_size": "4"}),
     ("InductorError: CalledProcessError: Command '['/usr/bin/gcc']' returned non-zero exit "
      "status 1.", "build_failed", "gcc", {}),
     ("RuntimeError: Graph compile failed. synStatus=synStatus 26 [Generic failure].",
@@ -627,7 +627,7 @@ TEXTS = [
     ("ValueError: Invalid compilation mode: 9. Valid modes are: 0, 1, 2, 3", "setting_refused",
      "that the message lists", {}),
     ("ValueError: speculative_max_model_len=64 cannot be larger than draft_max_model_len=32",
-     "setting_refused", "speculative_max_model_len", {}),
+     "setting_refused", "max_model_len in --speculative-config", {}),
     ("AssertionError: node_rank=4 must be less than nnodes=2.", "setting_refused", "--node-rank",
      {}),
     ("ImportError: libSynapse.so.1.99: cannot open shared object file: No such file or "

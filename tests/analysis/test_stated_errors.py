@@ -298,7 +298,7 @@ def test_what_a_message_needs_is_not_left_out(message, wrong):
         ("ValueError: Some replay requires Model Runner V2",
          "VLLM_USE_V2_MODEL_RUNNER=1, as the error requires"),
         ("ValueError: Sampled drafts require rejection_sample_method='standard'.",
-         "rejection_sample_method in --speculative-config: standard, as the error requires"),
+         "rejection_sample_method standard in --speculative-config, as the error requires"),
         ("ValueError: --some-port must be between 0 and 65535",
          "--some-port, which must be between 0 and 65535"),
         ("ValueError: suffix_decoding_depth=0 must be >= 1",

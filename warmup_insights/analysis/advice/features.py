@@ -48,13 +48,6 @@ class Feature:
             return f"--{match['size']} of more than 1"
         return f"--{match['option'] or match['negated']}"
 
-    @property
-    def is_library(self) -> bool:
-        """Whether it is a library of kernels, which has others beside it."""
-        return self.setting.startswith(
-            ("VLLM_ROCM_USE_AITER", "VLLM_USE_FLASHINFER", "VLLM_USE_DEEP")
-        )
-
     def is_on(self, config: Mapping[str, Value]) -> bool:
         """Whether the run states that it has the feature."""
         return self.setting in config and is_on(config[self.setting])
@@ -76,14 +69,6 @@ class Feature:
         return Way(f"{self.off}{unless}", self.price, changes)
 
 
-V2_RUNNER = Feature(
-    r"(?i:model[ _]?runner ?v2)|\bMRV2\b",
-    "VLLM_USE_V2_MODEL_RUNNER",
-    "VLLM_USE_V2_MODEL_RUNNER=0",
-    "the model runner before, where it has the model",
-    is_default=True,
-)
-"""The runner in `v1/worker/gpu/`."""
 FEATURES: tuple[Feature, ...] = (
     Feature(r"\bLoRA\b|\blora\b|enable[_-]lora", "enable_lora", "no --enable-lora",
             "an adapter has to be merged into the weights: one model for each"),
@@ -99,7 +84,6 @@ FEATURES: tuple[Feature, ...] = (
             is_default=True),
     Feature(r"[Aa]sync(?:hronous)?[ _-]scheduling", "async_scheduling",
             "--no-async-scheduling", "slower decoding", is_default=True),
-    V2_RUNNER,
     Feature(r"[Ee]ager mode|\benforce_eager\b", "enforce_eager", "no --enforce-eager",
             "compilation and graphs at the start"),
     Feature(r"[Hh]ybrid KV cache manager", "hybrid_kv_cache_manager",
@@ -175,8 +159,11 @@ FEATURES: tuple[Feature, ...] = (
             "the weights on the device"),
     Feature(r"[Mm]ulti-?[Ss]tep|num[_-]scheduler[_-]steps", "num_scheduler_steps",
             "no --num-scheduler-steps", "steps are scheduled one by one"),
+    Feature(r"(?i:model[ _]?runner ?v2)|\bMRV2\b|v1/worker/gpu/", "VLLM_USE_V2_MODEL_RUNNER",
+            "VLLM_USE_V2_MODEL_RUNNER=0", "the model runner before, where it has the model",
+            is_default=True),
 )  # fmt: skip
-"""Of vLLM 0.8 to 0.33."""
+"""Of vLLM 0.8 to 0.33: the one of a whole part of the engine last."""
 
 _OF_RANKS = {
     "tp": "tensor_parallel_size", "pp": "pipeline_parallel_size", "dp": "data_parallel_size",
@@ -185,7 +172,7 @@ _OF_RANKS = {
 _SHORT = re.compile(r"(?i:(tp|pp|dp|dcp|pcp))(?:_size|_world_size)?")
 _KEYS = {
     "--speculative-config": r"num_speculative_tokens|draft_\w+|prompt_lookup_m(?:ax|in)|"
-    r"speculative_\w+|synthetic_acceptance_\w+|suffix_decoding_\w+|dspark_\w+|xpress_\w+|"
+    r"speculative_token_tree|synthetic_acceptance_\w+|suffix_decoding_\w+|dspark_\w+|xpress_\w+|"
     r"rejection_sample_method",
     "--compilation-config": r"cudagraph_mode|compile_\w+|pass_config|splitting_ops|custom_ops|"
     r"encoder_cudagraph_\w+|use_inductor\w*",
@@ -197,15 +184,13 @@ _KEYS = {
     "--attention-config": r"indexer_\w+|flex_attn_\w+|minimax_m3_\w+",
 }
 """Options whose value has keys, to the names of the keys (vLLM `config/`)."""
+
+
 _OPTIONS = re.compile(
-    r"max_(?:model_len|num_seqs|num_batched_tokens|lora_rank|loras|cpu_loras|cudagraph_capture_size)|"
-    r"gpu_memory_utilization|served_model_name|load_format|hf_overrides|model_loader_extra_config|"
-    r"quantization|tokenizer_mode|node_rank|nnodes|master_port|data_parallel_(?:rank|size_local)|"
-    r"api_server_count|mamba_(?:block_size|cache_mode)|num_gpu_blocks_override|"
-    r"kv_cache_memory_bytes|prefix_cache_retention_interval|enable_flashinfer_autotune|"
-    r"long_prefill_token_threshold"
+    r"max_(?:model_len|num_\w+|lora\w*|cpu_loras|cudagraph_\w+)|data_parallel_\w+|node_rank|nnodes|"
+    r"mamba_\w+|load_format|served_model_name"
 )
-"""Settings of vLLM (`engine/arg_utils.py`) that a log need not state."""
+"""Settings that a log need not state."""
 
 
 def engine_name(name: str) -> str:
@@ -213,7 +198,10 @@ def engine_name(name: str) -> str:
     short = _SHORT.fullmatch(name)
     if short is not None:
         return _OF_RANKS[short[1].lower()]
-    return name if name.isupper() else name.removeprefix("--").replace("-", "_")
+    if name.isupper():
+        return name
+    own = name.removeprefix("--").replace("-", "_")
+    return own if own == "speculative_config" else own.removeprefix("speculative_")
 
 
 def _option_of_key(name: str) -> str | None:
@@ -223,16 +211,19 @@ def _option_of_key(name: str) -> str | None:
 def is_setting(name: str, config: Mapping[str, Value]) -> bool:
     """Whether a name is one of a setting, not of code."""
     own = engine_name(name)
-    is_known = own in config or _OPTIONS.fullmatch(own) or own in _OF_RANKS.values()
-    is_written = name.startswith("--") or (name.isupper() and "_" in name)
+    is_written = name.startswith(("--", "speculative_")) or name.isupper()
     is_feature = any(own == feature.setting for feature in FEATURES)
-    return bool(is_written or is_known or is_feature or _option_of_key(own))
+    is_known = own in config or own in _OF_RANKS.values() or is_feature
+    return (
+        is_written or is_known or bool(_OPTIONS.fullmatch(own) or _option_of_key(own))
+    )
 
 
 def place_of(name: str, config: Mapping[str, Value]) -> str:
     """A setting as it is given: an option, a variable, or a key of an option's value."""
-    own = engine_name(name)
-    option = _option_of_key(own)
+    own, option = engine_name(name), _option_of_key(engine_name(name))
+    if option is None and name.startswith("speculative_") and own != name:
+        option = "--speculative-config"
     if option is not None:
         return f"{own} in {option}"
     if own.isupper():

@@ -168,17 +168,13 @@ ROWS: tuple[KnownError, ...] = (
          (Way("VLLM_DISABLED_KERNELS with the name after `Selected` above, where the log has "
               "that line: the engine takes the next kernel", "slower, where the next one is"),
           OTHER_BUILD, OTHER_WEIGHTS)),
-        (r"[Ff]ailed to (?:initialize|run) cutlass|TMA WS grouped",
-         "The CUTLASS kernel of FlashInfer for the experts does not run on this device",
-         (Way("another --moe-backend, such as triton or marlin, and no VLLM_USE_FLASHINFER_MOE_...",
-              "slower experts"),
-          Way("a newer vLLM and FlashInfer, which know the device", "another image"))),
-        (r"(?:Prefill|Decode)With\w{1,30}KVCache\w{0,30} failed|"
-         r"(?:TopK|TopP|Sampling)\w{0,40} failed with error",
+        (r"[Ff]ailed to (?:initialize|run) cutlass|TMA WS grouped|"
+         r"(?:(?:Prefill|Decode)With\w{1,30}KVCache|TopK|TopP|Sampling)\w{0,40} failed",
          "A kernel of FlashInfer does not run on this device or with these sizes",
-         (Way("another --attention-backend than FlashInfer, where it is one of attention; "
-              "VLLM_USE_FLASHINFER_SAMPLER=0, where it samples", "slower kernels"),
-          Way("flashinfer of the version that this vLLM names", "another image"))),
+         (Way("another backend than FlashInfer: --moe-backend (triton, marlin) for one of experts, "
+              "--attention-backend for one of attention, VLLM_USE_FLASHINFER_SAMPLER=0 for a sampler",
+              "slower kernels"),
+          Way("a newer vLLM with its FlashInfer, which know the device", "another image"))),
         (r"[Ss]inks (?:are|is) only supported|support attention sinks|sink setting not supported|"
          r"has_sink[=:] ?True",
          "The attention backend has no attention sinks, which the model needs",

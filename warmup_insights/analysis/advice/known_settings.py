@@ -568,12 +568,6 @@ ROWS: tuple[KnownError, ...] = (
         (r"LoRA rank (\d{1,6}) is greater than max_lora_rank",
          "An adapter has a higher rank than was allowed",
          _larger_rank),
-        (r"\b(\w{1,60})\s?[=(]\s?(\d{1,9})\)? must be divisible by "
-         r"((?:[a-z]{2,3}p|\w{1,40}parallel|block)_size)\s?[=(]\s?\d",
-         "One size does not divide by another",
-         (Way("{3} with a value that divides {2}, or a multiple of {3} as {1}; ep_size and "
-              "tp_size follow from the parallel sizes (--tensor-parallel-size, "
-              "--data-parallel-size)"),)),
         (r"error: the following arguments are required: (.{1,100})",
          "The command lacks an argument",
          (Way("{1} on the command line; the model of `vllm serve` is its first word: "

@@ -11,7 +11,6 @@ from warmup_insights.analysis.advice.cause import (
 )
 from warmup_insights.analysis.advice.change import Value, Way
 from warmup_insights.analysis.advice.facts import Failed, RunFacts
-from warmup_insights.analysis.advice.features import V2_RUNNER
 from warmup_insights.analysis.advice.finding import Finding, rule
 from warmup_insights.analysis.advice.known_texts import EAGER
 from warmup_insights.analysis.advice.rules_settings import probe_of
@@ -138,11 +137,8 @@ def _of_the_part(facts: RunFacts, found: Failed) -> Iterator[Way]:
     names by its file; for another package one that fits."""
     files = " ".join([found.module or "", *_FILE.findall(found.message)])
     config = facts.summary.config
-    features = named_features(files, config)
-    for feature in features:
+    for feature in named_features(files, config)[:2]:
         yield feature.way(config)
-    if not features and "vllm/v1/worker/gpu/" in files:
-        yield V2_RUNNER.way(config)
     package = (found.module or "").partition("/")[0]
     if package in ("transformers", "transformers_modules", "tokenizers"):
         yield MODELS_TRANSFORMERS

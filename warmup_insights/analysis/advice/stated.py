@@ -78,12 +78,6 @@ _NEGATED = re.compile(
     r"drop|turn|or|instead of|from|either|cannot|using|except|unless)\b"
 )
 """Where a sentence has one of these, no single value can be read of it."""
-_ASSIGNED = re.compile(
-    r"(?<![\w-])--(?P<option>[a-z][a-z\d-]{2,60})(?:=|[ ](?=\d|[\w./-]{1,60}(?:[`'\")]|[.,;]?$|[.,;]\s)))"
-    r"(?P<value>[\w./-]{0,59}\w)|"
-    r"\b(?P<variable>(?:VLLM|HF|CUDA|NCCL|TRITON|TORCH|PT|PYTORCH|RAY|HABANA|[A-Z]{4,20})"
-    r"_[A-Z\d_]{2,60})=(?P<text>[\w./-]{1,60}\b)"
-)
 _OPTION = re.compile(
     r"(?<![\w-])--[a-z][a-z\d-]{2,60}(?:=[\w.]{0,40}\w)?|"
     r"\b(?:VLLM|CUDA|NCCL|TRITON|TORCH|PYTORCH|RAY|HABANA|PT)_[A-Z\d]{1,20}_[A-Z\d_]{1,60}\b"
@@ -141,19 +135,20 @@ _ANY_NAME = (
 )
 _LIMITED = re.compile(
     rf"(?:.{{0,80}}?[\s`'])??{_ANY_NAME}(?:\s?[=(:]\s?['\"]?[\w./-]{{1,60}}['\"]?\)?)? "
-    r"(?P<limit>(?:must|should|has to|needs to|cannot|can't|can not|may not) "
-    r"(?:not |both )?(?:be|contain|have|match|equal|exceed)\b[^;]{1,160}?)(?=[.;](?:\s|$)|,? (?:but )?got\b|$)"
+    r"(?P<limit>(?:(?:must|should|has to|needs to|can only|cannot|can't|can not|may not) "
+    r"(?:not |both )?(?:be|contain|have|match|equal|exceed)|exceeds)\b[^;]{1,160}?)(?=[.;](?:\s|$)|,? (?:but )?got\b|$)"
 )
 """A name and what its value must be."""
 _LACKED = re.compile(
     rf"(?:.{{0,80}}?[\s`'])??{_ANY_NAME} (?P<limit>(?:was|is|were) not "
     r"(?:provided|specified|given)\b)"
 )
-_EXCEEDS = re.compile(
-    rf"(?:.{{0,80}}?[\s`'])??{_ANY_NAME}\s?[=(]\s?\d{{1,9}}\)? exceeds (?:the )?[\w `'-]{{1,60}}[=(]"
-    r"(?P<most>[1-9]\d{0,8})\b"
+_EXACT = re.compile(
+    r"(?:(?:must|should|has to|can only) be(?: set to| equal to)?|cannot be other (?:value )?than) "
+    r"['\"]?(?P<value>\d{1,9}|True|False)\b(?!\.\d| (?:<|>|or more|or less))|"
+    r"exceeds [^=(]{1,60}[=(](?P<most>[1-9]\d{0,8})\b"
 )
-"""A setting, and the most that it may be."""
+"""A limit that is one value, or the most."""
 _GIVEN = re.compile(
     rf"{_ANY_NAME}(?:(?:\s?==?\s?|(?: to be)? set to | (?:to|must) be )[`'\"]?"
     r"(?P<value>[\w./-]{0,39}\w)|\s?(?P<relation>[<>]=?)\s?(?P<bound>\d{1,9})|"
@@ -186,6 +181,11 @@ _DEVICE = re.compile(
 _QUANTISED = re.compile(
     r"(?i)\b(?:(?:nv|mx)?fp[48]|mx(?:fp)?\d|u?int[48](?:b\d)?|w\d{1,2}a\d{1,2}|quantiz\w{1,6}|weight_bits)\b"
 )
+_LIBRARIES = (
+    "VLLM_ROCM_USE_AITER_MLA", "VLLM_ROCM_USE_AITER_MOE", "VLLM_ROCM_USE_AITER",
+    "VLLM_USE_FLASHINFER_SAMPLER", "VLLM_USE_DEEP_GEMM",
+)  # fmt: skip
+"""Features that are libraries of kernels, which have others beside them."""
 CONFIGURING = ("configure", "import")
 """Stages in which an engine does nothing but read its settings."""
 OWN_CHOICE = Way(
@@ -259,16 +259,14 @@ def remedy_way(message: str, config: Mapping[str, Value]) -> Way | None:
         return None
     text = " ".join(sentences)
     options = named_options(text)
-    changes: dict[str, Value] = {}
     first = "the remedy that the error states"
+    changes: Mapping[str, Value] = {}
     if len(options) == 1 and not _NEGATED.search(text):
-        match = _ASSIGNED.search(text)
-        first = f"{options[0]}, as the error states"
-        if match is not None and match["option"]:
-            changes = {match["option"].replace("-", "_"): match["value"]}
-            first = f"--{match['option']} {match['value']}, as the error states"
-        elif match is not None:
-            changes = {match["variable"]: match["text"]}
+        match = next(
+            (m for m in _GIVEN.finditer(text) if m["name"] in options[0]), None
+        )
+        given = _given(match, config) if match else Way(options[0])
+        first, changes = f"{given.suggestion}, as the error states", given.changes
     return Way(
         f"{first}: {quoted(sentences)}{present(message, config)}",
         "what the text states",
@@ -288,19 +286,18 @@ def missing_remedy(
         name.lower().replace("_", "-").lstrip("-").partition("=")[0]
         for name in named_options(" ".join(remedies(message)))
     ]
-    is_said = any(name in known for name in names)
-    if (names and not is_said) or _VALUE.search(" ".join(remedies(message))):
+    is_there = any(name in known for name in names)
+    if (names and not is_there) or _VALUE.search(" ".join(remedies(message))):
         yield way
 
 
 def without_library(
     text: str, ways: Iterable[Way], config: Mapping[str, Value]
-) -> Iterator[Way]:
+) -> list[Way]:
     """The library of kernels that a text names turned off, where no way has that yet."""
-    libraries = [f for f in named_features(text, config) if f.is_library]
     known = " ".join(way.suggestion for way in ways)
-    if libraries and libraries[0].setting not in known:
-        yield libraries[0].way(config)
+    libraries = [f for f in named_features(text, config) if f.setting in _LIBRARIES]
+    return [f.way(config) for f in libraries[:1] if f.setting not in known]
 
 
 def named_features(text: str, config: Mapping[str, Value]) -> list[Feature]:
@@ -381,20 +378,12 @@ def _refused_value(
         return None
     is_configuring = stage in CONFIGURING
     named = _LIMITED.match(text) or _LACKED.match(text)
-    above = _EXCEEDS.match(text)
-    if above is not None and is_setting(above["name"], config):
-        way = _one_value_of(engine_name(above["name"]), above["most"], config)
-        way = replace(way, suggestion=f"{way.suggestion} or less")
-        return Statement("setting_refused", "The engine refuses a value", (way,))
     if named is not None and (
         is_configuring
         or is_setting(named["name"], config)
         or _CONFIG.search(named["limit"])
     ):
-        limit = named["limit"].strip()
-        way = Way(
-            f"{place_of(named['name'], config)}, which {limit}{present(text, config)}"
-        )
+        way = _within(named["name"], named["limit"].strip(), text, config)
         return Statement("setting_refused", "The engine refuses a value", (way,))
     if not is_configuring or not _MUST.search(text):
         return None
@@ -403,6 +392,20 @@ def _refused_value(
         f"{quoted([text])}{present(text, config)}"
     )
     return Statement("setting_refused", "The engine refuses a value", (way,))
+
+
+def _within(name: str, limit: str, text: str, config: Mapping[str, Value]) -> Way:
+    """A setting with a value that keeps its limit."""
+    exact = _EXACT.match(limit)
+    if exact is not None:
+        value = exact["value"] or exact["most"]
+        way = _one_value_of(name, value, config)
+        return (
+            replace(way, suggestion=f"{way.suggestion} or less")
+            if exact["most"]
+            else way
+        )
+    return Way(f"{place_of(name, config)}, which {limit}{present(text, config)}")
 
 
 def _with_remedy(way: Way, message: str) -> Statement:
@@ -525,7 +528,7 @@ def _given(match: re.Match[str], config: Mapping[str, Value]) -> Way:
         )
     if value is None or value.lower() in ("set", "enabled", "specified", "used", "a"):
         return Way(place, "what it does")
-    return _one_value_of(engine_name(match["name"]), value, config)
+    return _one_value_of(match["name"], value, config)
 
 
 def _of_the_device(
@@ -594,35 +597,22 @@ def _requirement(
 
 def _one_value_of(name: str, value: str, config: Mapping[str, Value]) -> Way:
     """One setting with one value, at its place in the command."""
-    key = name.removeprefix("speculative_")
-    if key != name:
-        return Way(
-            f"{key} {value} in --speculative-config (--{name.replace('_', '-')} before 0.8)",
-            "none",
-            {key: value},
-        )
     place = place_of(name, config)
-    if value in ("True", "False", "true", "false") and place.startswith("--"):
+    key, _, option = place.partition(" in ")
+    if option.startswith("--"):
+        return Way(f"{key} {value} in {option}", "none", {key: value})
+    if value.lower() in ("true", "false") and place.startswith("--"):
         no = "" if value.lower() == "true" else "no-"
-        return Way(f"--{no}{place[2:]}", "what it does", {name: value})
-    if not place.startswith("--") and not name.isupper():
-        return Way(f"{place}: {value}", "what it does", {name: value})
-    return Way.that_sets("what the other value does", **{name: value})
-
-
-def _one_value(match: re.Match[str]) -> Iterable[Way]:
-    """The value that the message states."""
-    yield _one_value_of(match[1], match[2], {match[1]: match[2]})
+        return Way(f"--{no}{place[2:]}", "what it does", {engine_name(name): value})
+    if place.startswith("--") or name.isupper():
+        text = f"{name}={value}" if name.isupper() else f"{place} {value}"
+        return Way(text, "what the other value does", {engine_name(name): value})
+    return Way(f"{place}: {value}", "what it does", {name: value})
 
 
 _RAISED = r"(?:Value|Assertion|NotImplemented|Runtime|Type)Error: "
 WIDE: tuple[KnownError, ...] = rows(
     "setting_refused",
-    (r"\b([a-z]{2,40}(?:_[a-z\d]{1,40}){1,6})\s?=\s?['\"]?[\w.-]{1,40}['\"]?,? (?:cannot be other "
-     r"(?:value )?than|(?:must|should|has to|can only) be(?: set to| equal to)?) "
-     r"['\"]?(\d{1,9}|True|False)\b(?!\.\d| (?:<|>|or more|or less))",
-     "The engine takes one value only",
-     _one_value),
     (rf"{_RAISED}[^:]{{0,80}}?(?:Unknown|unknown|Unsupported|unsupported|"
      r"[Ii]nvalid|[Uu]nrecognized)\b.{1,200}?(?:Supported|supported|[Vv]alid|Available|available|"
      r"[Aa]llowed|currently only support)\b"
