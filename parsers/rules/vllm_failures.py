@@ -666,15 +666,25 @@ FAILURE_RULES: tuple[LineRule, ...] = (
             "Cuda error",
             "Cuda failure",
             "HIP error",
+            ": stack frame size (",
         ),
-        r"(?:\s{0,4}what\(\):\s{1,4}(?=\S)|(?=(?:CUDA|Cuda|HIP) (?:[Ee]rror|failure)\b ?[:(]))"
-        r"(?P<text>.{1,600})",
+        # LLVM ends the process at an error in the code of a kernel.
+        r"(?:\s{0,4}what\(\):\s{1,4}(?=\S)|(?=(?:CUDA|Cuda|HIP) (?:[Ee]rror|failure)\b ?[:(])|"
+        r"(?=error: \S{1,200}: stack frame size \(\d{1,9}\) exceeds limit))(?P<text>.{1,600})",
         build=_thrown,
         levels=(NO_LEVEL,),
         samples=(
             Sample(
                 "  what():  CUDA error: an illegal memory access was encountered",
                 {"message": "CUDA error: an illegal memory access was encountered"},
+            ),
+            Sample(
+                "error: some_attention.py:211:0: stack frame size (164000) exceeds limit (131056) "
+                "in function 'some_fwd'",
+                {
+                    "message": "error: some_attention.py:211:0: stack frame size (164000) exceeds "
+                    "limit (131056) in function 'some_fwd'"
+                },
             ),
         ),
     ),

@@ -14,6 +14,62 @@ from warmup_insights.model.failure_text import kind_of_message
 
 NCCL = "torch.distributed.DistBackendError: NCCL error in: ProcessGroupNCCL.cpp:1970, "
 TEXTS = [
+    ("api_server.py: error: argument --some-limit: Value {'image': cannot be converted to "
+     "<function loads at 0x7f>.", "setting_refused", "--some-limit with a JSON object", {}),
+    ("ValueError: Model architectures ['LlamaForCausalLM'] are not supported for now.",
+     "model_unsupported", "the first error above", {}),
+    ("RuntimeError: a and b must have same reduction dim, but got [64, 512] X [256, 128].",
+     "model_unsupported", "fits the checkpoint", {}),
+    ("RuntimeError: cuDNN error: CUDNN_STATUS_SUBLIBRARY_VERSION_MISMATCH", "packages_mismatch",
+     "LD_LIBRARY_PATH unset", {}),
+    ("RuntimeError: CUDA error: CUBLAS_STATUS_INVALID_VALUE when calling `cublasGemmEx(x)`",
+     "packages_mismatch", "LD_LIBRARY_PATH unset", {}),
+    ("RuntimeError: 0 active drivers ([]). There should only be one.", "device_unreachable",
+     "give the container the devices", {}),
+    ("RuntimeError: CUDA error: misaligned address", "device_unreachable", "dmesg", {}),
+    ("RuntimeError: NCCL error: invalid usage (run with NCCL_DEBUG=WARN for details)",
+     "ranks_not_connected", "a device for each rank", {}),
+    ("ValueError: numpy.dtype size changed, may indicate binary incompatibility.",
+     "packages_mismatch", "released together", {}),
+    ("RuntimeError: Failed to import a kernel: It requires CUDA >= 12.9", "missing_tool",
+     "the CUDA toolkit of torch's version", {}),
+    ("RuntimeError: Failed to initialize cutlass TMA WS grouped gemm. Error: Error Internal",
+     "device_unsupported", "--moe-backend", {}),
+    ("RuntimeError: Check failed: BatchDecodeWithPagedKVCache failed with error invalid argument",
+     "device_unsupported", "--attention-backend", {}),
+    ("RuntimeError: expected scalar type Half but found BFloat16", "model_unsupported", "--dtype",
+     {}),
+    ("AttributeError: module 'torch' has no attribute 'float4_x9'", "packages_mismatch",
+     "the version of torch", {}),
+    ("error: some_attention.py:211:0: stack frame size (164000) exceeds limit (131056) in "
+     "function 'some_fwd'", "build_failed", "another attention backend", {}),
+    ("RuntimeError: TPU initialization failed: open(/dev/accel0): Operation not permitted",
+     "device_unreachable", "--privileged", {}),
+    ("pynvml.NVMLError_InvalidArgument: Invalid Argument", "device_unreachable",
+     "--tensor-parallel-size of at most", {}),
+    ("AssertionError: assert self.total_num_heads % tp_size == 0", "setting_refused",
+     "a smaller --tensor-parallel-size", {}),
+    ("AssertionError: num_attention_heads must be divisible by world_size", "setting_refused",
+     "a smaller --tensor-parallel-size", {}),
+    ("AssertionError: num_key_value_heads (12) must be divisible by tensor-parallel world size "
+     "(8).", "setting_refused", "--tensor-parallel-size 6", {"tensor_parallel_size": 6}),
+    ("RuntimeError: Some-V3 Tool parser could not locate tool call start/end tokens in the "
+     "tokenizer!", "setting_refused", "--tool-call-parser", {}),
+    ("RuntimeError: Only one platform plugin can be activated, but got: ['cuda', 'other']",
+     "setting_refused", "VLLM_PLUGINS", {}),
+    ("RuntimeError: No supported CUDA architectures found for major versions [10, 12].",
+     "device_unsupported", "FLASHINFER_CUDA_ARCH_LIST", {}),
+    ("RuntimeError: Distributed package doesn't have NCCL built in", "ranks_not_connected",
+     "built with NCCL", {}),
+    ("KeyError: 'rope_type'", "packages_mismatch", "transformers", {}),
+    ("RuntimeError: numactl is required for NUMA binding but is not installed or not on PATH.",
+     "missing_tool", "install numactl", {}),
+    ("ValueError: Unexpected Flint expert weight: layers.0.mlp.w", "model_unsupported",
+     "as new as the checkpoint", {}),
+    ("RuntimeError: Could not find open port after 9 attempts starting from port 29500",
+     "port_in_use", "end the process", {}),
+    ("FileNotFoundError: FP8 scale file not found: /models/scales.json", "missing_tool",
+     "/models/scales.json in the image", {}),
     ("ValueError: Total number of attention heads (28) must be divisible by tensor parallel "
      "size (8).", "setting_refused", "--tensor-parallel-size 7", {"tensor_parallel_size": 7}),
     ("ValueError: Total number of attention heads (40) must be divisible by tensor parallel "
@@ -238,9 +294,9 @@ TEXTS = [
     ("RuntimeError: Ninja build failed. Ninja output: x.h(4): error: #error directive: \"CUDA "
      "compiler and CUDA toolkit headers are incompatible\"", "build_failed", "nvcc and headers", {}),
     ("ValueError: num_speculative_tokens must be provided with speculative model unless the draft "
-     "states one", "setting_refused", "a key of --speculative-config", {}),
-    ("ValueError: block_count=3 must be 4 here", "setting_refused", "--block-count 4",
-     {"block_count": "4"}),
+     "states one", "setting_refused", "in --speculative-config", {}),
+    ("ValueError: prefill_context_parallel_size=3 must be 4 here", "setting_refused", "--prefill-context-parallel-size 4",
+     {"prefill_context_parallel_size": "4"}),
     ("InductorError: CalledProcessError: Command '['/usr/bin/gcc']' returned non-zero exit "
      "status 1.", "build_failed", "gcc", {}),
     ("RuntimeError: Graph compile failed. synStatus=synStatus 26 [Generic failure].",
@@ -571,8 +627,8 @@ TEXTS = [
     ("ValueError: Invalid compilation mode: 9. Valid modes are: 0, 1, 2, 3", "setting_refused",
      "that the message lists", {}),
     ("ValueError: speculative_max_model_len=64 cannot be larger than draft_max_model_len=32",
-     "setting_refused", "speculative_max_model_len", {}),
-    ("AssertionError: node_rank=4 must be less than nnodes=2.", "setting_refused", "node_rank",
+     "setting_refused", "max_model_len in --speculative-config", {}),
+    ("AssertionError: node_rank=4 must be less than nnodes=2.", "setting_refused", "--node-rank",
      {}),
     ("ImportError: libSynapse.so.1.99: cannot open shared object file: No such file or "
      "directory", "missing_tool", "vLLM for Gaudi", {}),
@@ -684,6 +740,19 @@ TEXTS = [
      "__nvJitLinkCreate_12_9, version libnvJitLink.so.12", "packages_mismatch",
      "LD_LIBRARY_PATH unset", {}),
 ]  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    "message",
+    [
+        "ImportError: /x/aiter/jit/module_a.so: undefined symbol: _ZN7ck_tile5abcdeE",
+        "RuntimeError: aiter: One of GPU archs of ['gfx1151'] is invalid or not supported",
+    ],
+)
+def test_a_library_that_does_not_load_or_run_may_be_left_out(message):
+    (finding,) = advise(facts_of(ended("error", message)))
+    shown = [finding.suggestion, *(way.suggestion for way in finding.ways)]
+    assert "VLLM_ROCM_USE_AITER=0" in shown
 
 
 @pytest.mark.parametrize(("message", "rule", "change", "changes"), TEXTS)

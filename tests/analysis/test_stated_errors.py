@@ -130,11 +130,11 @@ def test_a_remedy_is_not_contradicted():
     assert "no --convert" not in ways(text)
 
 
-def test_a_requirement_is_quoted():
+def test_a_requirement_has_the_option_of_its_feature():
     finding = found(
         "ValueError: --some-metrics requires speculative decoding.", CONFIGURE
     )
-    assert "“speculative decoding”" in finding.suggestion
+    assert finding.suggestion == "--speculative-config, as the error requires"
     assert "no --some-metrics" in [way.suggestion for way in finding.ways]
 
 
@@ -282,3 +282,56 @@ def test_a_text_of_any_length_is_read_in_bounded_time():
 def test_what_a_message_needs_is_not_left_out(message, wrong):
     shown = ways(message, CONFIGURE)
     assert not [way for way in shown if way.startswith(wrong)]
+
+
+@pytest.mark.parametrize(
+    ("message", "first"),
+    [
+        ("ValueError: Some replay currently requires pipeline_parallel_size=1",
+         "--pipeline-parallel-size 1, as the error requires"),
+        ("ValueError: some_pool requires data_parallel_size > 1.",
+         "--data-parallel-size of more than 1, as the error requires"),
+        ("ValueError: --mamba-size can only be set with --enable-some-caching",
+         "--enable-some-caching, as the error requires"),
+        ("ValueError: some_traces requires `--some-endpoint` to be set.",
+         "--some-endpoint, as the error requires"),
+        ("ValueError: Some replay requires Model Runner V2",
+         "VLLM_USE_V2_MODEL_RUNNER=1, as the error requires"),
+        ("ValueError: Sampled drafts require rejection_sample_method='standard'.",
+         "rejection_sample_method standard in --speculative-config, as the error requires"),
+        ("ValueError: --some-port must be between 0 and 65535",
+         "--some-port, which must be between 0 and 65535"),
+        ("ValueError: suffix_decoding_depth=0 must be >= 1",
+         "suffix_decoding_depth in --speculative-config, which must be >= 1"),
+        ("ValueError: A draft was named, but `num_speculative_tokens` was not provided",
+         "num_speculative_tokens in --speculative-config, which was not provided"),
+        ("ValueError: `--decode-context-parallel-size` (8) exceeds the maximum supported value "
+         "(4) for `--tensor-parallel-size` (8).", "--decode-context-parallel-size 4 or less"),
+        ("ValueError: dcp_size must be a divisor of the heads.",
+         "--decode-context-parallel-size, which must be a divisor of the heads"),
+    ],
+)  # fmt: skip
+def test_what_a_message_requires_is_given_as_it_is_set(message, first):
+    assert ways(message, CONFIGURE)[0] == first
+
+
+@pytest.mark.parametrize(
+    "message",
+    [
+        "ValueError: hidden_states must be contiguous",
+        "ValueError: layers.0.self_attn.qkv_proj must be 2D, got shape=(1, 2)",
+        "AssertionError: NUM_TOPK (12) must be divisible by BLOCK_N (16)",
+        "ValueError: hidden_size (768) must be divisible by group_size (100)",
+        "ValueError: expected a 128-byte NCCL unique id, got 16 bytes",
+        "AssertionError: Some allreduce should be attached to a non-NCCL group.",
+    ],
+)
+def test_names_of_code_are_no_settings(message):
+    assert found(message, LOAD).rule == "failure_unexplained"
+
+
+def test_what_only_some_engines_support_is_not_turned_on():
+    shown = ways(
+        "NotImplementedError: A client only supports Elastic EP scaling in one mode."
+    )
+    assert not [way for way in shown if way.startswith("--enable-elastic-ep")]

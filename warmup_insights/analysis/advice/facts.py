@@ -202,7 +202,9 @@ class RunFacts:
         if found is None:
             return None
         stage = "" if found.is_serving else self.stage
-        return statement_of(found.message, stage, self.summary.config)
+        return statement_of(
+            found.message, stage, self.summary.config, found.module or ""
+        )
 
     @cached_property
     def failed(self) -> Failed | None:

@@ -1,7 +1,8 @@
-"""Features of an engine that messages name in words, and the option that turns each off."""
+"""Settings of an engine as messages name them: by a name or a key, or by words for a feature."""
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
@@ -13,6 +14,13 @@ _OFF = ("false", "none", "0", "1", "", "auto", "{}", "[]")
 def is_on(value: Value) -> bool:
     """Whether a setting has a value that is more than its default."""
     return str(value).lower() not in _OFF
+
+
+_OFF_BY = re.compile(
+    r"no --(?P<option>[a-z-]{3,60})|--no-(?!disable)(?P<negated>[a-z-]{3,60})|"
+    r"--(?P<size>[a-z-]{3,60}-size) 1|(?P<variable>[A-Z\d_]{3,60})=0"
+)
+"""Ways to turn a feature off, of which the way to turn it on follows."""
 
 
 @dataclass(frozen=True)
@@ -27,6 +35,18 @@ class Feature:
     is_default: bool = False
     """Whether the engine has it on unless it is set otherwise."""
     changes: Mapping[str, Value] = field(default_factory=dict)
+
+    @property
+    def required(self) -> str:
+        """What turns it on; empty where more than that is to be chosen."""
+        match = _OFF_BY.fullmatch(self.off)
+        if match is None:
+            return ""
+        if match["variable"]:
+            return f"{match['variable']}=1"
+        if match["size"]:
+            return f"--{match['size']} of more than 1"
+        return f"--{match['option'] or match['negated']}"
 
     def is_on(self, config: Mapping[str, Value]) -> bool:
         """Whether the run states that it has the feature."""
@@ -64,6 +84,20 @@ FEATURES: tuple[Feature, ...] = (
             is_default=True),
     Feature(r"[Aa]sync(?:hronous)?[ _-]scheduling", "async_scheduling",
             "--no-async-scheduling", "slower decoding", is_default=True),
+    Feature(r"[Ee]ager mode|\benforce_eager\b", "enforce_eager", "no --enforce-eager",
+            "compilation and graphs at the start"),
+    Feature(r"[Hh]ybrid KV cache manager", "hybrid_kv_cache_manager",
+            "--no-hybrid-kv-cache-manager", "more KV cache for layers with a window"),
+    Feature(r"[Bb]atch[ _-]invarian", "VLLM_BATCH_INVARIANT", "VLLM_BATCH_INVARIANT=0",
+            "results differ with the batch"),
+    Feature(r"\bEC[ _-]?[Cc]onnector|ec_transfer", "ec_transfer_config", "no --ec-transfer-config",
+            "encoders run in this engine"),
+    Feature(r"weight[ _]transfer", "weight_transfer_config", "no --weight-transfer-config",
+            "weights are not renewed from outside"),
+    Feature(r"kv_offload/|KV [Oo]ffload", "kv_offloading_size", "no --kv-offloading-size",
+            "no KV cache on the host"),
+    Feature(r"[Ll]ogits ?[Pp]rocessor|logits_processor/", "logits_processors",
+            "no --logits-processors", "what they do"),
     Feature(r"[Ss]leep[ _-]mode", "enable_sleep_mode", "no --enable-sleep-mode",
             "the engine cannot sleep"),
     Feature(r"\bEPLB\b|/eplb/|enable[_-]eplb|[Ee]xpert [Pp]arallelism load balanc", "enable_eplb",
@@ -82,7 +116,7 @@ FEATURES: tuple[Feature, ...] = (
             "slower long prompts"),
     Feature(r"[Dd]ata[ -][Pp]arallel|\bdata_parallel_size\b|\bDP\b", "data_parallel_size",
             "--data-parallel-size 1", "an engine for each copy"),
-    Feature(r"KV [Cc]onnector|kv[_-]transfer|kv[_-]connector|P/D disagg|KV cache transfer",
+    Feature(r"KV [Cc]onnector|HiSparse|kv[_-]transfer|kv[_-]connector|P/D disagg|KV cache transfer",
             "kv_transfer_config", "no --kv-transfer-config", "KV cache is not passed on"),
     Feature(r"[Pp]rompt[ _-][Ee]mbed", "enable_prompt_embeds", "no --enable-prompt-embeds",
             "requests with embeddings are refused"),
@@ -98,8 +132,9 @@ FEATURES: tuple[Feature, ...] = (
     Feature(r"\b(?i:aiter)\b", "VLLM_ROCM_USE_AITER", "VLLM_ROCM_USE_AITER=0", "slower kernels",
             is_default=True),
     Feature(r"(?i:flash_?infer)", "VLLM_USE_FLASHINFER_SAMPLER",
-            "no FlashInfer: VLLM_USE_FLASHINFER_SAMPLER=0, and another --attention-backend or "
-            "--moe-backend where it was chosen", "slower kernels, where others are",
+            "no FlashInfer: VLLM_USE_FLASHINFER_SAMPLER=0 where it samples, and another "
+            "--attention-backend or --moe-backend where it was chosen",
+            "slower kernels, where others are",
             is_default=True),
     Feature(r"(?i:\bdeep_?gemm)", "VLLM_USE_DEEP_GEMM", "VLLM_USE_DEEP_GEMM=0",
             "slower FP8 kernels", is_default=True),
@@ -113,14 +148,87 @@ FEATURES: tuple[Feature, ...] = (
     Feature(r"with multiprocessing|multiprocessing (?:backend|executor)",
             "distributed_executor_backend", "--distributed-executor-backend ray",
             "a Ray cluster", is_default=True),
-    Feature(r"moe[_-]backend|MoE backend", "moe_backend", "no --moe-backend",
-            "the engine picks one"),
+    Feature(r"moe[_-]backend|MoE backend|fused_moe/experts/", "moe_backend",
+            "no --moe-backend of your own, or another one", "the engine picks one",
+            is_default=True),
     Feature(r"all2all", "all2all_backend", "no --all2all-backend", "the engine picks one"),
-    Feature(r"(?<!encoder )(?<!encoder_)attention[_ -]backend", "attention_backend",
-            "no --attention-backend and no VLLM_ATTENTION_BACKEND", "the engine picks one"),
+    Feature(r"(?<!encoder )(?<!encoder_)attention[_ -]backend|attention/backends/(?!\w{0,12}(?:mamba|gdn|linear|conv))",
+            "attention_backend",
+            "no --attention-backend or VLLM_ATTENTION_BACKEND of your own, or another one",
+            "the engine picks one", is_default=True),
     Feature(r"[Cc][Pp][Uu] [Oo]ffload|cpu[_-]offload", "cpu_offload_gb", "no --cpu-offload-gb",
             "the weights on the device"),
     Feature(r"[Mm]ulti-?[Ss]tep|num[_-]scheduler[_-]steps", "num_scheduler_steps",
             "no --num-scheduler-steps", "steps are scheduled one by one"),
+    Feature(r"(?i:model[ _]?runner ?v2)|\bMRV2\b|v1/worker/gpu/", "VLLM_USE_V2_MODEL_RUNNER",
+            "VLLM_USE_V2_MODEL_RUNNER=0", "the model runner before, where it has the model",
+            is_default=True),
 )  # fmt: skip
-"""Of vLLM 0.8 to 0.33."""
+"""Of vLLM 0.8 to 0.33: the one of a whole part of the engine last."""
+
+_OF_RANKS = {
+    "tp": "tensor_parallel_size", "pp": "pipeline_parallel_size", "dp": "data_parallel_size",
+    "dcp": "decode_context_parallel_size", "pcp": "prefill_context_parallel_size",
+}  # fmt: skip
+_SHORT = re.compile(r"(?i:(tp|pp|dp|dcp|pcp))(?:_size|_world_size)?")
+_KEYS = {
+    "--speculative-config": r"num_speculative_tokens|draft_\w+|prompt_lookup_m(?:ax|in)|"
+    r"speculative_token_tree|synthetic_acceptance_\w+|suffix_decoding_\w+|dspark_\w+|xpress_\w+|"
+    r"rejection_sample_method",
+    "--compilation-config": r"cudagraph_mode|compile_\w+|pass_config|splitting_ops|custom_ops|"
+    r"encoder_cudagraph_\w+|use_inductor\w*",
+    "--profiler-config": r"torch_profiler_\w+|proton_profiler_\w+|(?:delay|max|warmup|active|wait)_"
+    r"iterations",
+    "--eplb-config": r"num_redundant_experts|log_balancedness\w*|step_interval",
+    "--kv-transfer-config": r"kv_(?:connector\w*|role|rank|buffer_\w+|parallel_size|load_failure_policy)",
+    "--pooler-config": r"(?:seq_|tok_)?pooling_type",
+    "--attention-config": r"indexer_\w+|flex_attn_\w+|minimax_m3_\w+",
+}
+"""Options whose value has keys, to the names of the keys (vLLM `config/`)."""
+
+
+_OPTIONS = re.compile(
+    r"max_(?:model_len|num_\w+|lora\w*|cpu_loras|cudagraph_\w+)|data_parallel_\w+|node_rank|nnodes|"
+    r"mamba_\w+|load_format|served_model_name"
+)
+"""Settings that a log need not state."""
+
+
+def engine_name(name: str) -> str:
+    """A setting by the engine's own name."""
+    short = _SHORT.fullmatch(name)
+    if short is not None:
+        return _OF_RANKS[short[1].lower()]
+    if name.isupper():
+        return name
+    own = name.removeprefix("--").replace("-", "_")
+    return own if own == "speculative_config" else own.removeprefix("speculative_")
+
+
+def _option_of_key(name: str) -> str | None:
+    return next((o for o, keys in _KEYS.items() if re.fullmatch(keys, name)), None)
+
+
+def is_setting(name: str, config: Mapping[str, Value]) -> bool:
+    """Whether a name is one of a setting, not of code."""
+    own = engine_name(name)
+    is_written = name.startswith(("--", "speculative_")) or name.isupper()
+    is_feature = any(own == feature.setting for feature in FEATURES)
+    is_known = own in config or own in _OF_RANKS.values() or is_feature
+    return (
+        is_written or is_known or bool(_OPTIONS.fullmatch(own) or _option_of_key(own))
+    )
+
+
+def place_of(name: str, config: Mapping[str, Value]) -> str:
+    """A setting as it is given: an option, a variable, or a key of an option's value."""
+    own, option = engine_name(name), _option_of_key(engine_name(name))
+    if option is None and name.startswith("speculative_") and own != name:
+        option = "--speculative-config"
+    if option is not None:
+        return f"{own} in {option}"
+    if own.isupper():
+        return own
+    if is_setting(name, config):
+        return f"--{own.replace('_', '-')}"
+    return f"{own}, an option or a value in the files of the model"

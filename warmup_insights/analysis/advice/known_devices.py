@@ -138,6 +138,13 @@ ROWS: tuple[KnownError, ...] = (
          "A DeepGEMM kernel of this build does not run on this device or with these sizes",
          (NO_DEEP_GEMM,
           Way("a newer vLLM, whose DeepGEMM knows the device", "another image"))),
+        (r"No supported CUDA architectures found for major versions \[([\d, ]{0,60})\]",
+         "FlashInfer compiles kernels for devices of other generations only, or none is left",
+         (Way("TORCH_CUDA_ARCH_LIST and FLASHINFER_CUDA_ARCH_LIST unset, or with the capability "
+              "of the device; it must be one of {1}, and nvcc as new as it", "some GB of image"),
+          Way("another --attention-backend or --moe-backend than one of FlashInfer, and "
+              "VLLM_USE_FLASHINFER_SAMPLER=0, where the device is of another generation",
+              "slower kernels, where others are"))),
         (r"no kernel image is available|invalid device function|kernel image is invalid|is not compatible with the current PyTorch "
          r"installation|hipErrorNoBinaryForGpu",
          "The build has no kernels for this device",
@@ -161,6 +168,13 @@ ROWS: tuple[KnownError, ...] = (
          (Way("VLLM_DISABLED_KERNELS with the name after `Selected` above, where the log has "
               "that line: the engine takes the next kernel", "slower, where the next one is"),
           OTHER_BUILD, OTHER_WEIGHTS)),
+        (r"[Ff]ailed to (?:initialize|run) cutlass|TMA WS grouped|"
+         r"(?:(?:Prefill|Decode)With\w{1,30}KVCache|TopK|TopP|Sampling)\w{0,40} failed",
+         "A kernel of FlashInfer does not run on this device or with these sizes",
+         (Way("another backend than FlashInfer: --moe-backend (triton, marlin) for one of experts, "
+              "--attention-backend for one of attention, VLLM_USE_FLASHINFER_SAMPLER=0 for a sampler",
+              "slower kernels"),
+          Way("a newer vLLM with its FlashInfer, which know the device", "another image"))),
         (r"[Ss]inks (?:are|is) only supported|support attention sinks|sink setting not supported|"
          r"has_sink[=:] ?True",
          "The attention backend has no attention sinks, which the model needs",
@@ -184,7 +198,7 @@ ROWS: tuple[KnownError, ...] = (
          r"[Ff]lash ?[Aa]ttention.{0,40}does not support|No operator found for .memory_efficient|"
          r"Unknown attention backend|Head size \d{1,5} is not "
          r"supported|Selected backend .{1,80} is not "
-         r"valid for this configuration|No valid attention backend",
+         r"valid for this configuration|No valid (?:\w{1,10} ){0,2}(?:attention|prefill) backend",
          "The attention backend does not run on this device or in this configuration",
          (Way("no backend of your own: unset VLLM_ATTENTION_BACKEND and --attention-backend",
               "the engine picks one that fits"),
@@ -268,7 +282,7 @@ ROWS: tuple[KnownError, ...] = (
     ),
     *rows(
         "device_unreachable",
-        (r"CUDA unknown error|CUDA driver initialization failed|Unexpected error from "
+        (r"CUDA unknown error|CUDA error: unknown error|CUDA driver initialization failed|Unexpected error from "
          r"cudaGetDeviceCount",
          "The driver did not start for this process",
          (Way("`nvidia-smi` in the container, then a restart of it or of the host: after a "
@@ -309,9 +323,9 @@ ROWS: tuple[KnownError, ...] = (
          "The driver has no device of the name that the process was given",
          (Way("CUDA_VISIBLE_DEVICES with whole UUIDs, as `nvidia-smi -L` prints them, or with "
               "numbers: the beginning of one is not enough"),)),
-        (r"CUDA_VISIBLE_DEVICES is set to empty|No HPU devices? (?:found|available)|"
+        (r"CUDA_VISIBLE_DEVICES is set to empty|0 active drivers|No HPU devices? (?:found|available)|"
          r"No CUDA GPUs are available|Found no NVIDIA driver|"
-         r"no CUDA-capable device|NVMLError|Failed to initialize NVML|"
+         r"no CUDA-capable device|NVMLError(?!_InvalidArgument)|Failed to initialize NVML|"
          r"Torch not compiled with CUDA|No HIP GPUs are available|libcuda\.so",
          "The process has no device",
          (_GIVE_DEVICES, Way("a torch that was built for the device (`python -c 'import "
@@ -319,17 +333,17 @@ ROWS: tuple[KnownError, ...] = (
           _DRIVER_LIBRARIES,
           Way("without an accelerator a vLLM that was built for the CPU: `pip list` shows it "
               "as vllm with +cpu in its version", "much slower"))),
-        (r"(?:/dev/(?:kfd|dri|accel|nvidia|vfio)\S{0,40}).{0,40}Permission denied|"
+        (r"(?:/dev/(?:kfd|dri|accel|nvidia|vfio)\S{0,40}).{0,40}(?:Permission denied|Operation not permitted)|"
          r"Permission denied.{0,20}/dev/(?:kfd|dri|accel|nvidia|vfio)|Unable to open /dev/kfd",
          "The process may not open the device",
-         (Way("the device files in the container (--device /dev/kfd --device /dev/dri) and the "
-              "groups that own them (--group-add video, render)"),)),
+         (Way("the device files in the container (--device of each, such as /dev/kfd and /dev/dri; "
+              "--privileged for a TPU) and the groups that own them (--group-add video, render)"),)),
         (r"AmdSmi\w{0,20}Exception|AMDSMI_STATUS",
          "The monitoring library of AMD's driver (amdsmi) does not answer",
          (Way("/dev/kfd and every /dev/dri/renderD* for the process that starts the engine: --device of "
               "both, and the groups that own them (video, render); `amd-smi static` as that user"),
           Way("an image with the ROCm that the driver and the device need", "another image"))),
-        (r"invalid device ordinal",
+        (r"invalid device ordinal|device >= 0 && device < num_gpus|NVMLError_InvalidArgument",
          "A rank requested a device that is not there",
          (Way("on AMD RAY_EXPERIMENTAL_NOSET_HIP_VISIBLE_DEVICES=1 for `ray start` and the engine: "
               "otherwise Ray shows each worker one device, which the engine counts from 0 anew",
@@ -389,7 +403,7 @@ ROWS: tuple[KnownError, ...] = (
           Way("end the process that holds the device (xpu-smi ps), then start again"),
           Way("torch, oneCCL and the driver as the release of vLLM names them, where the device "
               "is lost when several of them exchange data first", "another image"))),
-        (r"uncorrectable ECC|unspecified launch failure|illegal (?:memory access|instruction)|CUBLAS_STATUS_(?:EXECUTION_FAILED|INTERNAL_ERROR)|"
+        (r"uncorrectable ECC|unspecified launch failure|misaligned address|illegal (?:memory access|instruction)|CUBLAS_STATUS_(?:EXECUTION_FAILED|INTERNAL_ERROR)|"
          r"hardware exception|HSA_STATUS_ERROR|Memory access fault by GPU|HW Exception by GPU|\bXid\b",
          "A kernel or the device failed, not its memory's size",
          (Way("dmesg on the host (Xid, ECC): a device with errors is taken out; without any, "

@@ -96,7 +96,7 @@ ROWS: tuple[KnownError, ...] = (
     ),
     *rows(
         "port_in_use",
-        (r"(?:Address|address) already in use|EADDRINUSE|error while attempting to bind",
+        (r"(?:Address|address) already in use|EADDRINUSE|Could not find open port|error while attempting to bind",
          "A port is taken",
          (Way("end the process that has it (`ss -ltnp`): often an engine that still runs"),
           Way("--port with another one (--master-port or VLLM_PORT, where ranks connect)",
@@ -112,7 +112,7 @@ ROWS: tuple[KnownError, ...] = (
     *rows(
         "disk_full",
         (r"No space left on device|Errno 28\b|[Dd]isk quota exceeded|[Nn]ot enough (?:free )?"
-         r"(?:disk )?space",
+         r"(?:disk )?space(?! in the data buffer)",
          "A file system is full",
          (_MORE_DISK,)),
         (r"Permission denied|Read-only file system|Errno (?:13|30)\b",
@@ -190,16 +190,12 @@ ROWS: tuple[KnownError, ...] = (
               "of the toolkit (with nvcc and headers of pip FLASHINFER_EXTRA_CUDAFLAGS=-I and the folder "
               "site-packages/nvidia/cu13/include), those of C (stddef.h, stdlib.h) of gcc and "
               "libc6-dev", "a larger image"), _BUILT)),
-        (r"Could not find nvcc|CUDA_HOME|cuda_home|nvcc.{0,40}not found|nvcc: not found|"
+        (r"Could not find nvcc|requires CUDA (?:>=|version)|CUDA_HOME|cuda_home|nvcc.{0,40}not found|nvcc: not found|"
          r"No such file.{0,60}nvcc",
          "Something that the engine needs is missing",
          (_CUDA_TOOLKIT,
           Way("VLLM_USE_FLASHINFER_SAMPLER=0, where FlashInfer compiles",
               "slower sampling", {"VLLM_USE_FLASHINFER_SAMPLER": "0"}))),
-        (r"[Ff]lash[Ii]nfer.{0,80}(?:not installed|not found)|No module named 'flashinfer",
-         "Something that the engine needs is missing",
-         (Way("flashinfer of the version that this vLLM names", "a larger image"),
-          Way.that_sets("slower sampling", VLLM_USE_FLASHINFER_SAMPLER="0"))),
         (r"NIXL is not available",
          "Something that the engine needs is missing",
          (Way("nixl in the environment of the engine", "a larger image"),
@@ -209,7 +205,8 @@ ROWS: tuple[KnownError, ...] = (
          "Something that the engine needs is missing",
          (Way("install ninja in the environment of the engine, with its bin directory in PATH",
               "a larger image, and the time to build the kernels at the first start"),)),
-        (r"[Dd]eep_?(?:gemm|GEMM)",
+        (r"[Dd]eep_?(?:gemm|GEMM)\w?[ '](?:\w{1,20} ){0,2}(?:(?:is )?(?:not |un)available|not (?:installed|found)|"
+         r"to be installed|installation|build\b|support\b|>= ?[\d.]{1,8})|No module named '?deep_gemm",
          "Something that the engine needs is missing",
          (Way("DeepGEMM in the image", "a larger image"),
           NO_DEEP_GEMM)),
@@ -243,11 +240,16 @@ ROWS: tuple[KnownError, ...] = (
           _SAME_RELEASE)),
         (r"(?:No such file or directory|Errno 2\b)[^']{0,60}'([^']{1,200}/aiter/jit/build)\b",
          "AITER compiles its kernels in a folder that is not there",
-         (Way("`mkdir -p {1}`, writable for the user, or AITER_JIT_DIR with a folder that is"),
-          Way.that_sets("slower kernels", VLLM_ROCM_USE_AITER="0"))),
-        (r"(?:No such file or directory|Errno 2\b)[^']{0,60}'([^']{1,200})'",
+         (Way("`mkdir -p {1}`, writable for the user, or AITER_JIT_DIR with a folder that is"),)),
+        (r"(?:No such file or directory|Errno 2\b)[^']{0,60}'([^']{1,200})'|"
+         r"(?:[Ff]ile|[Dd]irectory|[Pp]ath)[\w ]{0,30} (?:not found|does not exist):? (/\S{1,200})",
          "A file or program is not there",
-         (Way("{1} in the image, or mounted there: a path is one inside the container"),)),
+         (Way("{1}{2} in the image, or mounted there: a path is one inside the container"),)),
+        (r"\b(?!(?:it|which|that|package|Package)\b)([A-Za-z][\w.-]{1,40})['`]? (?:is required .{1,60}?,? "
+         r"(?:but|which) )?(?:is|was) not installed",
+         "A package is missing",
+         (Way("install {1} in the environment of the engine: the one whose python runs it",
+              "a larger image; its version must fit torch and the driver"),)),
         (r"(\S{1,80}): (?:command )?not found|is not installed|ROCM_HOME",
          "Something that the engine needs is missing",
          (Way("install what the message names, in the image or environment of the engine",
@@ -330,13 +332,18 @@ ROWS: tuple[KnownError, ...] = (
          "A tensor is smaller than the part of it that is read",
          (Way("config.json and weights of one checkpoint, where it failed while weights were "
               "loaded: config.json states a larger size than they have"),)),
-        (r"JSONDecodeError|is not a valid JSON file",
+        (r"JSONDecodeError|UnicodeDecodeError|is not a valid JSON file",
          "A JSON text cannot be read",
          (Way("`python -m json.tool` with config.json and the other JSON files of the model; "
               "quotes around the JSON value of an option"),)),
     ),
     *rows(
         "model_unsupported",
+        (r"expected (?:scalar type|m\w{1,4} and m\w{1,4} to have the same dtype).{0,60}(?:Half|BFloat16|Float)",
+         "Two parts of the model compute in different types",
+         (Way("--dtype as `torch_dtype` of config.json: half where the quantisation or the adapter "
+              "was made so, bfloat16 otherwise", "check the quality"),
+          Way("a newer vLLM, where the code of the model mixes them", "another image"))),
         (r"Failed to load the tokenizer",
          "transformers does not load the tokenizer of the model",
          (Way("a newer transformers, as the model card or `transformers_version` in its "
@@ -358,8 +365,21 @@ ROWS: tuple[KnownError, ...] = (
           Way("a newer transformers that has {1} (`pip install -U transformers`), where this vLLM "
               "has the model and another one is not ruled out (`pip check`)",
               "models that need the older one do not load"))),
+        (r"\['(?:Llama|Qwen2|Mistral|Mixtral|Gemma)ForCausalLM'\] are not supported for now",
+         "A module that every model needs failed when it was imported: each release has this one",
+         (Way("what the first error above the line requires: a package that is missing or of "
+              "another version (often numpy, transformers, torchvision)", "another environment"),
+          _SAME_RELEASE)),
+        (r"^RuntimeError: (?:mat1 and mat2 shapes|a and b must have same)|"
+         r"fake tensors.{0,900}(?:must have same reduction dim|cannot be multiplied|must match the size)",
+         "Two parts of the model have sizes that do not fit",
+         (_ONE_DRAFT,
+          Way("a vLLM whose code of the model fits the checkpoint: a newer one, or the one that "
+              "last started it", "another image"),
+          Way("the other model runner, where the release has both (VLLM_USE_V2_MODEL_RUNNER=1 "
+              "or 0)", "what it does not do yet"))),
         (r"does not recognize this architecture|model type `?[\w.-]{1,60}`? but|"
-         r"architectures? .{1,200}(?:not supported|no vLLM "
+         r"(?<!earlier )architectures? .{1,200}(?:not supported|no vLLM "
          r"implementation)|has no vLLM implementation|Unsupported architecture|"
          r"Unrecognized (?:model|configuration class)|GGUF model with architecture|"
          r"is not a registered model in the Transformers",
@@ -443,7 +463,7 @@ ROWS: tuple[KnownError, ...] = (
         (r"No (?:compressed-tensors|quark) compatible scheme|Unsupported (?:FusedMoe scheme|"
          r"quantization (?:scheme|config)|GGUF quantization|ModelOpt|weight_bits|num_bits|"
          r"gptq type|groupsize|bnb_4bit)|requires all to use the same scheme|"
-         r"[Cc]urrently (?:only )?support(?:s|ed)(?: only)?:? .{0,40}quantization|"
+         r"[Cc]urrently (?:only )?support(?:s|ed)(?: only)?:? (?!only unq|unquantized|quantization operation).{0,40}quantization|"
          r"models are no longer supported|only supports? (?:gptq and awq|4-?bit|int4 and int8)|"
          r"only supports .{1,40}serialized checkpoint",
          "This version has no kernels for the way in which the checkpoint is quantised",
@@ -481,7 +501,8 @@ ROWS: tuple[KnownError, ...] = (
               "llm-compressor, `modules_to_not_convert` of others)", "another checkpoint"),
           Way("--quantization, where config.json lacks its quantization_config"),
           _ONE_DRAFT)),
-        (r"KeyError: '(?:[\w.]{1,80}\.)?layers\.\d|no module or parameter named|not initialized from checkpoint|size mismatch for|"
+        (r"KeyError: '(?:[\w.]{1,80}\.)?layers\.\d|no module or parameter named|not initialized from checkpoint|size mismatch for (?!mm_hash|layer )|"
+         r"^ValueError: (?:[Uu]nexpected|[Uu]nknown|[Mm]issing) (?:[\w./-]{1,30} ){0,4}(?:weight|tensor|parameter)s?\b|"
          r"Attempted to load weight|Tried to load weights of size|: assert .{0,100}loaded_weight\.(?:shape|size|numel)",
          "The checkpoint and the engine disagree about the weights",
          (Way("a vLLM as new as the checkpoint, or the revision of the checkpoint that this "
@@ -557,12 +578,14 @@ ROWS: tuple[KnownError, ...] = (
          "Compilation failed",
          (EAGER, Way("an empty cache (VLLM_CACHE_ROOT, TORCHINDUCTOR_CACHE_DIR) and the "
                       "versions of one release", "one cold start"))),
-        (r"PassManager::run failed",
+        (r"PassManager::run failed|LLVM ERROR: |stack frame size \(\d{1,9}\) exceeds limit",
          "Triton could not compile a kernel for this device",
          (Way("another attention backend, where the traceback ends in a kernel of attention",
               "another kernel, which may be slower"),
           Way("torch and Triton of a release that was made for this device, without a ptxas of "
-              "another one", "another image"))),
+              "another one", "another image"),
+          Way.that_sets("another kernel of attention, on AMD before 0.11",
+                        VLLM_USE_TRITON_FLASH_ATTN="0"))),
     ),
     *rows(
         "packages_mismatch",
@@ -601,7 +624,8 @@ ROWS: tuple[KnownError, ...] = (
          "A package needs Python 3.12: there `array.array` is a generic type",
          (Way("Python 3.12 or newer in the environment, or the release of the package before",
               "another environment"),)),
-        (r"rope_scaling.{0,40}(?:must be a dictionary|should have a)|assert \"\w{1,20}\" in "
+        (r"KeyError: '(?:rope_t(?:ype|heta)|rope_scaling|factor|original_max_position_embeddings|"
+         r"mrope_section|attention_factor)'$|rope_scaling.{0,40}(?:must be a dictionary|should have a)|assert \"\w{1,20}\" in "
          r"rope_scaling|"
          r"Invalid type of HuggingFace|'(?!(?:Vllm|Model|Cache|Parallel|Scheduler|Device|Load|"
          r"LoRA|Speculative|Compilation|Observability|KV|Structured|Decoding|MultiModal|Pooler|"
@@ -616,9 +640,10 @@ ROWS: tuple[KnownError, ...] = (
          "The package kernels is newer than transformers allows",
          (Way("an older kernels, as the release of transformers names it (for 5 below 0.15), or "
               "none: it is optional", "another environment"), _SAME_RELEASE)),
-        (r"cannot import name '\w{1,80}' from '(?!vllm[.'])(\w{1,60})",
+        (r"cannot import name '\w{1,80}' from '(?!vllm[.'])(\w{1,60})|"
+         r"module '(torch|triton|flashinfer|transformers)[\w.]{0,60}' has no attribute",
          "A package is there, of another version",
-         (Way("the version of {1} that the release of vLLM, or the plugin that imports from it, "
+         (Way("the version of {1}{2} that the release of vLLM, or the plugin that imports from it, "
               "requires (`pip check`)", "another environment"), _SAME_RELEASE)),
         (r"(\w{1,40}) needs (\w{1,40} [\d.]{1,12}\d or (?:less|greater))\.",
          "A package is of a version that another one cannot use",
@@ -673,6 +698,11 @@ ROWS: tuple[KnownError, ...] = (
               "(TORCH_CUDA_ARCH_LIST)", "time, and a compiler"),
           Way("the wheel or image of the release instead of a build of your own",
               "another environment"))),
+        (r"CUBLAS_STATUS_(?:INVALID_VALUE|NOT_SUPPORTED)|SUBLIBRARY_VERSION_MISMATCH",
+         "A library of CUDA (cuBLAS, cuDNN) was loaded of another version than torch has",
+         (Way("LD_LIBRARY_PATH unset, which puts a CUDA of the system before torch's own"),
+          Way("nvidia-cublas and nvidia-cudnn of the versions that torch requires (`pip check`), "
+              "in a fresh environment", "another environment"))),
         (r"undefined symbol: \w{1,80}, version (lib[\w+-]{1,40}\.so[.\d]{0,10})",
          "An older library was loaded before the one that a package brings",
          (Way("LD_LIBRARY_PATH unset, or with the folder of the {1} that the package brings first "
@@ -680,7 +710,7 @@ ROWS: tuple[KnownError, ...] = (
               "which one is loaded)"),
           _SAME_RELEASE)),
         (r"undefined symbol|torchvision::nms does not exist|Numpy is not available|version `\w{1,20}_[\d.]{1,12}' not found|"
-         r"compiled using NumPy 1|multiarray failed|version .{0,80}does not match|"
+         r"compiled using NumPy 1|multiarray failed|indicate binary incompatibility|version .{0,80}does not match|"
          r"requires .{1,60}but .{1,60}(?:found|installed)",
          "Packages were built for other versions of one another",
          (_SAME_RELEASE,)),

@@ -63,7 +63,7 @@ ROWS: tuple[KnownError, ...] = (
         (r"clients joined|DistStoreError|Timed out (?:after|initializing)|connectFullMesh|"
          r"client socket has timed out|"
          r"(?<!\[Errno 1[01][14]\] )Connection (?:refused|reset)|hostname of the client socket|"
-         r"[Uu]nable to resolve|No route to host|TCPStore",
+         r"[Uu]nable to resolve(?! tensorizer)|No route to host|TCPStore",
          "The ranks did not find one another",
          (_HOST_INTERFACE,)),
         (r"(?:[Ww]atchdog|ollective).{0,200}[Tt]imed? ?out|Timeout\(ms\)",
@@ -87,7 +87,7 @@ ROWS: tuple[KnownError, ...] = (
               "naive)", "slower between the experts"),
           Way("ranks of one node, or a newer vLLM and DeepEP, where the ranks of several nodes "
               "share memory over NVLink", "another image"))),
-        (r"\bNVLS\b",
+        (r"(?<!requires )\bNVLS\b(?! multicast mapping)",
          "The switches between the devices (NVSwitch) gave no memory for NVLS",
          (Way.that_sets("slower all-reduces of large tensors", NCCL_NVLS_ENABLE="0"),
           Way("nvidia-fabricmanager of the driver's version, started anew with nothing on the "
@@ -120,7 +120,7 @@ ROWS: tuple[KnownError, ...] = (
         (r"nonSFG is not supported during hpu graph capturing",
          "Collectives are not allowed in HPU graphs without lazy collectives",
          (Way.that_sets("none: tensor parallel graphs need it", PT_HPU_ENABLE_LAZY_COLLECTIVES="true"),)),
-        (r"Duplicate GPU detected|ncclInvalidUsage|NCCL error in: .{0,200}invalid usage",
+        (r"Duplicate GPU detected|ncclInvalidUsage|NCCL error(?: in)?: .{0,200}invalid usage",
          "Two ranks were given one device, or ranks call the library differently",
          (Way("a device for each rank: CUDA_VISIBLE_DEVICES as the process sees it, and "
               "--tensor-parallel-size of at most as many"),)),
@@ -171,7 +171,13 @@ ROWS: tuple[KnownError, ...] = (
               "slower all-reduces of large tensors"),
           Way("NCCL_P2P_DISABLE=1, then NCCL_CUMEM_ENABLE=0, one at a time: virtual devices "
               "(vGPU) have neither", "slower; shows which call fails"))),
-        (r"NCCL|RCCL|nccl[A-Z]\w{1,40}|hccl\w{1,20}",
+        (r"Distributed package doesn't have (\w{1,10}) built in",
+         "The torch that is installed was built without the library between the devices",
+         (Way("torch of the release, built with {1} for this device (`python -c 'import torch; "
+              "print(torch.__version__, torch.distributed.is_nccl_available())'`): some wheels "
+              "for Windows, Jetson and the processor have none", "another image"),)),
+        (r"[NR]CCL (?:[Ee]rror|WARN|fail)|ProcessGroup[NH]CCL|DistBackendError|"
+         r"\bnccl(?!UniqueId)[A-Z]\w{1,40}|\bhccl\w{1,20}",
          "The library between the devices failed",
          (_NCCL_LOG, MEMORY_OF_SHM,
           Way("NCCL_P2P_DISABLE=1, then NCCL_IB_DISABLE=1, one at a time",

@@ -320,7 +320,7 @@ _NO_SKIP = Way(
 )
 
 
-_RANKS = r"(?:tensor[ _](?:model[ _])?parallel(?:ism)?(?:[ _](?:world[ _])?size)?|\w{0,12}tp_size|TP size)"
+_RANKS = r"(?:tensor[ _-](?:model[ _-])?parallel(?:ism)?(?:[ _](?:world[ _])?size)?|\w{0,12}tp_size|TP size)"
 _PRICES = {
     "max_num_batched_tokens": ("more memory for activations", "prompts run in more pieces"),
     "max_model_len": ("more KV cache for one request", "longer requests are refused"),
@@ -436,7 +436,8 @@ ROWS: tuple[KnownError, ...] = (
         (r"num_speculative_tokens:\s?(\d{1,6}) must be divisible by n_predict=(\d{1,6})",
          "The tokens drafted in a step are no multiple of those of the draft layers",
          _whole_drafts),
-        (r"max_num_batched_tokens=(\d{1,9}) and scheduled_token_delta=(\d{1,9})",
+        (r"max_num_batched_tokens=(\d{1,9}) and (?:scheduled_token_delta|num_lookahead_tokens)="
+         r"(\d{1,9})",
          "A step takes fewer tokens than drafts are set aside for",
          (Way("--max-num-batched-tokens of more than {2}", "more memory for activations"),
           Way("fewer requests or drafted tokens: a smaller --max-num-seqs or num_speculative_tokens",
@@ -532,6 +533,20 @@ ROWS: tuple[KnownError, ...] = (
          rf"{_RANKS}=(\d{{1,6}})|^AssertionError: (\d{{1,9}}) is not divisible by (\d{{1,6}})",
          "A size of the model does not divide among the ranks",
          _fewer_ranks),
+        (rf"assert .{{0,120}}% (?:self\.)?(?:{_RANKS}|tp_world_size|world_size)\)? == 0|"
+         rf"divisible by (?:the )?(?:{_RANKS}|TP|world_size)\b",
+         "A size of the model does not divide among the ranks",
+         (Way("a smaller --tensor-parallel-size, which divides the size that the error names",
+              "each device holds more of the weights and of the KV cache"),)),
+        (r"(?:could not locate|couldn't find) .{0,80}tokens? .{0,40}in (?:the )?tokenizer",
+         "The parser that was chosen reads tokens that the tokenizer of this model does not have",
+         (Way("--tool-call-parser or --reasoning-parser of the family of this model, as its card "
+              "names it"),
+          Way("no --tool-call-parser with --enable-auto-tool-choice, or no --reasoning-parser",
+              "tool calls or thoughts stay in the text"))),
+        (r"Only one platform plugin can be activated, but got: (.{1,200})",
+         "Plugins for several devices are installed",
+         (Way("VLLM_PLUGINS with the name of one alone, or the other uninstalled: {1}"),)),
         (r"greater than the derived max_model_len \(\w{1,60}=([\d.]{1,16})",
          "--max-model-len is beyond what the model was made for",
          _shorter_model),
@@ -553,11 +568,6 @@ ROWS: tuple[KnownError, ...] = (
         (r"LoRA rank (\d{1,6}) is greater than max_lora_rank",
          "An adapter has a higher rank than was allowed",
          _larger_rank),
-        (r"\b(\w{1,60})\s?[=(]\s?(\d{1,9})\)? must be divisible by (\w{1,60})\s?[=(]\s?\d",
-         "One size does not divide by another",
-         (Way("{3} with a value that divides {2}, or a multiple of {3} as {1}; ep_size and "
-              "tp_size follow from the parallel sizes (--tensor-parallel-size, "
-              "--data-parallel-size)"),)),
         (r"error: the following arguments are required: (.{1,100})",
          "The command lacks an argument",
          (Way("{1} on the command line; the model of `vllm serve` is its first word: "
@@ -594,6 +604,10 @@ ROWS: tuple[KnownError, ...] = (
          "The engine refused its configuration",
          (Way("the lines below this one name the setting of {1} and what it must be",
               "the first line of the error does not hold it"),)),
+        (r"error: argument (--[a-z-]{1,80})[^:]{0,20}: Value .{1,200} cannot be converted to <function loads",
+         "The value of an option is no JSON",
+         (Way("{1} with a JSON object that the shell passes on whole: '{{\"key\": 1}}' in single "
+              "quotes (Windows: \"{{\\\"key\\\": 1}}\"), or {1}.key 1"),)),
         (r"(?:error|ArgumentError): argument ([^\s:]{1,80})",
          "An argument has a value that this version refuses",
          (Way("{1} as `vllm serve --help=all` lists its values"),)),

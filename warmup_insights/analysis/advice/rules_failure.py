@@ -137,7 +137,7 @@ def _of_the_part(facts: RunFacts, found: Failed) -> Iterator[Way]:
     names by its file; for another package one that fits."""
     files = " ".join([found.module or "", *_FILE.findall(found.message)])
     config = facts.summary.config
-    for feature in named_features(files, config):
+    for feature in named_features(files, config)[:2]:
         yield feature.way(config)
     package = (found.module or "").partition("/")[0]
     if package in ("transformers", "transformers_modules", "tokenizers"):
@@ -298,8 +298,7 @@ def _past_the_stage(facts: RunFacts, found: Failed) -> Iterator[Way]:
 
 
 _OF_A_KERNEL = re.compile(
-    r"(?i)\bkernels?\b|\bbackend|not (?:yet |currently )?(?:supported|implemented)|unsupported|"
-    r"only supports?\b"
+    r"(?i)^(?!.{0,600}(?:build|install|available)).{0,600}(?:\bkernels?\b|\bbackend|\bMoE\b|attention)"
 )
 
 

@@ -13,7 +13,13 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import replace
 
 from warmup_insights.analysis.advice.change import Value, Way
-from warmup_insights.analysis.advice.features import FEATURES, Feature
+from warmup_insights.analysis.advice.features import (
+    FEATURES,
+    Feature,
+    engine_name,
+    is_setting,
+    place_of,
+)
 from warmup_insights.analysis.advice.known_texts import (
     MAX_TEXT,
     OTHER_BUILD,
@@ -72,12 +78,6 @@ _NEGATED = re.compile(
     r"drop|turn|or|instead of|from|either|cannot|using|except|unless)\b"
 )
 """Where a sentence has one of these, no single value can be read of it."""
-_ASSIGNED = re.compile(
-    r"(?<![\w-])--(?P<option>[a-z][a-z\d-]{2,60})(?:=|[ ](?=\d|[\w./-]{1,60}(?:[`'\")]|[.,;]?$|[.,;]\s)))"
-    r"(?P<value>[\w./-]{0,59}\w)|"
-    r"\b(?P<variable>(?:VLLM|HF|CUDA|NCCL|TRITON|TORCH|PT|PYTORCH|RAY|HABANA|[A-Z]{4,20})"
-    r"_[A-Z\d_]{2,60})=(?P<text>[\w./-]{1,60}\b)"
-)
 _OPTION = re.compile(
     r"(?<![\w-])--[a-z][a-z\d-]{2,60}(?:=[\w.]{0,40}\w)?|"
     r"\b(?:VLLM|CUDA|NCCL|TRITON|TORCH|PYTORCH|RAY|HABANA|PT)_[A-Z\d]{1,20}_[A-Z\d_]{1,60}\b"
@@ -96,7 +96,8 @@ _OF_PYTHON = re.compile(
 )
 """Texts of Python and of torch about a call, which no setting answers."""
 _INTERNAL = re.compile(
-    r"by this point|during init\b|file an? |must be a dataclass|unsupported type|of the same type"
+    r"by this point|during init\b|file an? |must be a dataclass|unsupported type|of the same type|"
+    r"before calling|only be called|\bcontiguous\b|\b[Tt]ensors?\b(?![ _-]parallel)|must not be None|\bdtype must\b"
 )
 """Texts of an engine about its own code."""
 _BY_ENGINE = re.compile(
@@ -124,8 +125,47 @@ _REFUSES = re.compile(
 _MUST = re.compile(
     r"\b(?:[Mm]ust|should|has to|have to|needs? to|cannot|can not|can't|may not|expected|Expected|"
     r"at least|at most|exceeds|requires?|out of range|Invalid|invalid|Unknown|unknown|"
-    r"Unsupported|unsupported|not a valid|is not set|is not divisible|not divisible)\b"
+    r"Unsupported|unsupported|not a valid|not set|not provided|not divisible|conflict\w{0,3}|without|"
+    r"[Oo]nly one|more than one|do not fit|not found|unless|enough)\b"
 )
+_ANY_NAME = (
+    r"(?P<name>(?<![\w-])--[a-z][a-z\d-]{2,60}|(?<![\w.])[a-z]{2,40}(?:_[a-z\d]{1,40}){1,6}|"
+    r"\b(?:VLLM|CUDA|HIP|NCCL|HF|TRITON|TORCH|PYTORCH|PT|RAY|HABANA|FLASHINFER|UCX|TPU|OMP)"
+    r"(?:_[A-Z\d]{1,30}){1,9})\b[`']?"
+)
+_LIMITED = re.compile(
+    rf"(?:.{{0,80}}?[\s`'])??{_ANY_NAME}(?:\s?[=(:]\s?['\"]?[\w./-]{{1,60}}['\"]?\)?)? "
+    r"(?P<limit>(?:(?:must|should|has to|needs to|can only|cannot|can't|can not|may not) "
+    r"(?:not |both )?(?:be|contain|have|match|equal|exceed)|exceeds)\b[^;]{1,160}?)(?=[.;](?:\s|$)|,? (?:but )?got\b|$)"
+)
+"""A name and what its value must be."""
+_LACKED = re.compile(
+    rf"(?:.{{0,80}}?[\s`'])??{_ANY_NAME} (?P<limit>(?:was|is|were) not "
+    r"(?:provided|specified|given)\b)"
+)
+_EXACT = re.compile(
+    r"(?:(?:must|should|has to|can only) be(?: set to| equal to)?|cannot be other (?:value )?than) "
+    r"['\"]?(?P<value>\d{1,9}|True|False)\b(?!\.\d| (?:<|>|or more|or less))|"
+    r"exceeds [^=(]{1,60}[=(](?P<most>[1-9]\d{0,8})\b"
+)
+"""A limit that is one value, or the most."""
+_GIVEN = re.compile(
+    rf"{_ANY_NAME}(?:(?:\s?==?\s?|(?: to be)? set to | (?:to|must) be )[`'\"]?"
+    r"(?P<value>[\w./-]{0,39}\w)|\s?(?P<relation>[<>]=?)\s?(?P<bound>\d{1,9})|"
+    r" (?P<spaced>\d{1,9}|[a-z\d_]{2,40})(?=[`'\"),.;]| or |$))?"
+)
+"""A setting that has to be there, with its value or the bound of it."""
+_SNAKE = re.compile(r"[a-z]_[a-z]|[<>]=")
+"""A name of code or a comparison, where words for features are not all that is required."""
+_CONFIG = re.compile(r"\b(?:in|of) [a-z_]{0,40}_config\b")
+"""Where a text names the option that has a key."""
+_GOT = re.compile(r",? (?:but )?\(?got |; got |, but ")
+"""Before what there is instead of what has to be."""
+_DOTTED = re.compile(
+    r"(?<![\w.-])((?:attention|compilation|kernel|speculative|eplb|profiler|structured_outputs|"
+    r"kv_transfer|ec_transfer|pooler|quantization|offload)_config\.[a-z_\d]{2,40})\b"
+)
+"""A key of an option's value, as vLLM takes it on the command line as well."""
 _VALUE = re.compile(r"([a-z]{2,40}(?:_[a-z\d]{1,40}){1,6})=['\"]?([\w./-]{1,60})")
 """A setting and its value, with which a refusal begins."""
 _QUOTED_NAME = re.compile(r"[`']([a-z]{2,40}(?:_[a-z\d]{1,40}){1,6})[`']")
@@ -141,6 +181,11 @@ _DEVICE = re.compile(
 _QUANTISED = re.compile(
     r"(?i)\b(?:(?:nv|mx)?fp[48]|mx(?:fp)?\d|u?int[48](?:b\d)?|w\d{1,2}a\d{1,2}|quantiz\w{1,6}|weight_bits)\b"
 )
+_LIBRARIES = (
+    "VLLM_ROCM_USE_AITER_MLA", "VLLM_ROCM_USE_AITER_MOE", "VLLM_ROCM_USE_AITER",
+    "VLLM_USE_FLASHINFER_SAMPLER", "VLLM_USE_DEEP_GEMM",
+)  # fmt: skip
+"""Features that are libraries of kernels, which have others beside them."""
 CONFIGURING = ("configure", "import")
 """Stages in which an engine does nothing but read its settings."""
 OWN_CHOICE = Way(
@@ -214,16 +259,14 @@ def remedy_way(message: str, config: Mapping[str, Value]) -> Way | None:
         return None
     text = " ".join(sentences)
     options = named_options(text)
-    changes: dict[str, Value] = {}
     first = "the remedy that the error states"
+    changes: Mapping[str, Value] = {}
     if len(options) == 1 and not _NEGATED.search(text):
-        match = _ASSIGNED.search(text)
-        first = f"{options[0]}, as the error states"
-        if match is not None and match["option"]:
-            changes = {match["option"].replace("-", "_"): match["value"]}
-            first = f"--{match['option']} {match['value']}, as the error states"
-        elif match is not None:
-            changes = {match["variable"]: match["text"]}
+        match = next(
+            (m for m in _GIVEN.finditer(text) if m["name"] in options[0]), None
+        )
+        given = _given(match, config) if match else Way(options[0])
+        first, changes = f"{given.suggestion}, as the error states", given.changes
     return Way(
         f"{first}: {quoted(sentences)}{present(message, config)}",
         "what the text states",
@@ -243,8 +286,18 @@ def missing_remedy(
         name.lower().replace("_", "-").lstrip("-").partition("=")[0]
         for name in named_options(" ".join(remedies(message)))
     ]
-    if names and not any(name in known for name in names):
+    is_there = any(name in known for name in names)
+    if (names and not is_there) or _VALUE.search(" ".join(remedies(message))):
         yield way
+
+
+def without_library(
+    text: str, ways: Iterable[Way], config: Mapping[str, Value]
+) -> list[Way]:
+    """The library of kernels that a text names turned off, where no way has that yet."""
+    known = " ".join(way.suggestion for way in ways)
+    libraries = [f for f in named_features(text, config) if f.setting in _LIBRARIES]
+    return [f.way(config) for f in libraries[:1] if f.setting not in known]
 
 
 def named_features(text: str, config: Mapping[str, Value]) -> list[Feature]:
@@ -314,17 +367,45 @@ def _wide_text(message: str, config: Mapping[str, Value]) -> Statement | None:
 def _refused_value(
     message: str, stage: str, config: Mapping[str, Value]
 ) -> Statement | None:
-    """What a message states of a value, where the engine does nothing but read settings."""
+    """What a message states of a value: of a setting by its name, of anything where the engine
+    does nothing but read settings."""
     text = text_of(message)
-    is_refusal = _BY_ENGINE.search(message) and _MUST.search(text)
-    is_internal = _OF_PYTHON.search(text) or _INTERNAL.search(text)
-    if stage not in CONFIGURING or is_internal or not is_refusal:
+    if (
+        _OF_PYTHON.search(text)
+        or _INTERNAL.search(text)
+        or not _BY_ENGINE.search(message)
+    ):
+        return None
+    is_configuring = stage in CONFIGURING
+    named = _LIMITED.match(text) or _LACKED.match(text)
+    if named is not None and (
+        is_configuring
+        or is_setting(named["name"], config)
+        or _CONFIG.search(named["limit"])
+    ):
+        way = _within(named["name"], named["limit"].strip(), text, config)
+        return Statement("setting_refused", "The engine refuses a value", (way,))
+    if not is_configuring or not _MUST.search(text):
         return None
     way = Way(
         "the setting, or the value in the files of the model, as the error states: "
         f"{quoted([text])}{present(text, config)}"
     )
     return Statement("setting_refused", "The engine refuses a value", (way,))
+
+
+def _within(name: str, limit: str, text: str, config: Mapping[str, Value]) -> Way:
+    """A setting with a value that keeps its limit."""
+    exact = _EXACT.match(limit)
+    if exact is not None:
+        value = exact["value"] or exact["most"]
+        way = _one_value_of(name, value, config)
+        return (
+            replace(way, suggestion=f"{way.suggestion} or less")
+            if exact["most"]
+            else way
+        )
+    return Way(f"{place_of(name, config)}, which {limit}{present(text, config)}")
 
 
 def _with_remedy(way: Way, message: str) -> Statement:
@@ -343,27 +424,111 @@ def _of_refusal(
     is_only = "only" in refused[0].lower()
     sentence = next((s for s in _ENDS.split(text) if refused[0] in s), text)
     subject = sentence.partition(refused[0])[0] if is_only else sentence
-    own = []
-    if is_only and (needed := sentence.partition(refused[0])[2].strip(" .;")):
-        own.append(Way(f"what the error requires: {quoted([needed])}"))
-    for name in named_options(subject):
-        if name.startswith("--"):
-            own.append(Way(f"no {name}", "what it does"))
-        elif "=" in name:
-            own.append(Way(f"{name.partition('=')[0]} unset", "what it does"))
+    needed = sentence.partition(refused[0])[2] if is_only else ""
+    own = _left_out(subject, config)
     names = _QUOTED_NAME.findall(subject)
     if len(names) > 1 and not is_only:
         own.append(Way(f"one of {' and '.join(names[:3])} left out", "what it does"))
+    return _with_needed(
+        needed, own, config, is_whole=re.search(r"supports?\b", refused[0]) is None
+    )
+
+
+def _with_needed(
+    needed: str,
+    others: list[Way],
+    config: Mapping[str, Value],
+    *,
+    is_whole: bool = True,
+) -> list[Way]:
+    """What has to be there before what else is a way out: the settings that it names, or its
+    words. By the words for features only where all of it has to be there."""
+    needed = _GOT.split(needed)[0].strip(" .;")
+    if not needed:
+        return others
+    found = [
+        way
+        for way in needed_settings(needed, config, by_words=is_whole)
+        if way not in others
+    ]
+    words = Way(f"what the error requires: {quoted([needed])}{present(needed, config)}")
+    return [*found, *others] if found else [words, *others]
+
+
+def _left_out(text: str, config: Mapping[str, Value]) -> list[Way]:
+    """Settings and features that a text names, each left out."""
+    own = []
     value = _VALUE.match(text)
+    for name in named_options(text):
+        if name.startswith("--"):
+            own.append(Way(f"no {name.partition('=')[0]}", "what it does"))
+        elif "=" in name:
+            own.append(Way(f"{name.partition('=')[0]} unset", "what it does"))
     if value is not None:
         own.append(Way(f"another {value[1]} than {value[2]}", "what it does"))
     known = " ".join(way.suggestion for way in own).replace("_", "-")
     more = [
         way
-        for way in _ways_of_features(subject, config)
+        for way in _ways_of_features(text, config)
         if way.suggestion.removeprefix("no ").split()[0].strip("-,") not in known
     ]
-    return own[:3] + more
+    keys = [f"no --{m[1].replace('_', '-', 1)}" for m in _DOTTED.finditer(text)]
+    return own[:3] + more + [Way(key, "what it does") for key in keys[:2]]
+
+
+def needed_settings(
+    text: str, config: Mapping[str, Value], *, by_words: bool = True
+) -> list[Way]:
+    """The settings that a text requires, as they are given: by their names and values, else by
+    the words for features. All of them are one way, unless the text has an `or`."""
+    found: dict[str, Way] = {}
+    for match in _GIVEN.finditer(text):
+        is_whole = match["name"].startswith("--") or match["name"].isupper()
+        is_whole = is_whole or match["value"] or match["relation"]
+        if is_whole and is_setting(match["name"], config):
+            found.setdefault(engine_name(match["name"]), _given(match, config))
+    for feature in (
+        named_features(text, {}) if by_words and not _SNAKE.search(text) else ()
+    ):
+        if feature.required:
+            found.setdefault(feature.setting, Way(feature.required, "what it does"))
+    ways = list(found.values())[:3]
+    if len(ways) > 1 and " or " not in text:
+        together = " and ".join(way.suggestion for way in ways)
+        ways = [
+            Way(
+                together,
+                "what they do",
+                {k: v for w in ways for k, v in w.changes.items()},
+            )
+        ]
+    return [
+        replace(
+            way,
+            suggestion=f"{way.suggestion}, as the error requires"
+            f"{present(way.suggestion, config)}",
+        )
+        for way in ways
+    ]
+
+
+def _given(match: re.Match[str], config: Mapping[str, Value]) -> Way:
+    """One setting that has to be there."""
+    place = place_of(match["name"], config)
+    value, relation = match["value"] or match["spaced"], match["relation"]
+    if relation:
+        words = {
+            ">": "more than {}",
+            ">=": "{} or more",
+            "<": "less than {}",
+            "<=": "{} or less",
+        }
+        return Way(
+            f"{place} of {words[relation].format(match['bound'])}", "what it does"
+        )
+    if value is None or value.lower() in ("set", "enabled", "specified", "used", "a"):
+        return Way(place, "what it does")
+    return _one_value_of(match["name"], value, config)
 
 
 def _of_the_device(
@@ -376,8 +541,8 @@ def _of_the_device(
     if refused is not None:
         ways = _of_refusal(text, refused, config)
     elif required is not None:
-        ways = _ways_of_features(required["subject"], config)
         needed = quoted([_ENDS.split(required["object"])[0].rstrip(".;")])
+        ways = _left_out(required["subject"], config)
         ways.append(Way(f"what the error requires: {needed}", "another device"))
     else:
         ways = []
@@ -418,63 +583,36 @@ def _requirement(
     """Something that has to be there, and what needs it left out; None where both are code
     that no setting chooses."""
     needed = _ENDS.split(match["object"])[0].rstrip(";.")
-    needed = needed.partition(", got ")[0].partition(", but ")[0].partition("; got ")[0]
-    ways = _ways_of_features(match["subject"], config)
-    option = _OPTION.search(match["subject"])
-    if option is not None:
-        ways.append(Way(f"no {option[0]}", "what it does"))
-    is_named = ways or _OPTION.search(needed) or named_features(needed, config)
+    ways = _with_needed(needed, _left_out(match["subject"], config), config)
+    is_named = (
+        len(ways) > 1 or needed_settings(needed, config) or _OPTION.search(needed)
+    )
     if not is_configuring and not is_named:
         return None
     return Statement(
         "setting_refused", "The engine requires something that the run lacks",
-        (
-            Way(f"what the error requires: {quoted([needed])}{present(text, config)}"),
-            *ways, *([] if is_configuring else [OTHER_RELEASE]),
-        ),
+        (*ways, *([] if is_configuring else [OTHER_RELEASE])),
     )  # fmt: skip
 
 
-_OF_DRAFTS = (
-    "num_speculative_tokens", "draft_tensor_parallel_size", "prompt_lookup_max",
-    "prompt_lookup_min", "draft_sample_method", "speculative_token_tree",
-)  # fmt: skip
-"""Keys of vLLM's `config/speculative.py`."""
-
-
-def _as_stated(match: re.Match[str]) -> Iterable[Way]:
-    """A setting by its name, with the place that it has in the command."""
-    place = "an option or a value in the files of the model"
-    if match[1] in _OF_DRAFTS:
-        place = "a key of --speculative-config"
-    yield Way(f"{match[1]}, {place}, as the message requires it")
-
-
-def _one_value(match: re.Match[str]) -> Iterable[Way]:
-    """The value that the message states; a key of --speculative-config by its own name."""
-    name, value = match[1], match[2]
-    key = name.removeprefix("speculative_")
-    if key != name:
-        yield Way(
-            f"{key} {value} in --speculative-config (--{name.replace('_', '-')} before 0.8)",
-            "none",
-            {key: value},
-        )
-    elif value in ("True", "False"):
-        no = "" if value == "True" else "no-"
-        yield Way(f"--{no}{name.replace('_', '-')}", "what it does", {name: value})
-    else:
-        yield Way.that_sets("what the other value does", **{name: value})
+def _one_value_of(name: str, value: str, config: Mapping[str, Value]) -> Way:
+    """One setting with one value, at its place in the command."""
+    place = place_of(name, config)
+    key, _, option = place.partition(" in ")
+    if option.startswith("--"):
+        return Way(f"{key} {value} in {option}", "none", {key: value})
+    if value.lower() in ("true", "false") and place.startswith("--"):
+        no = "" if value.lower() == "true" else "no-"
+        return Way(f"--{no}{place[2:]}", "what it does", {engine_name(name): value})
+    if place.startswith("--") or name.isupper():
+        text = f"{name}={value}" if name.isupper() else f"{place} {value}"
+        return Way(text, "what the other value does", {engine_name(name): value})
+    return Way(f"{place}: {value}", "what it does", {name: value})
 
 
 _RAISED = r"(?:Value|Assertion|NotImplemented|Runtime|Type)Error: "
 WIDE: tuple[KnownError, ...] = rows(
     "setting_refused",
-    (r"\b([a-z]{2,40}(?:_[a-z\d]{1,40}){1,6})\s?=\s?['\"]?[\w.-]{1,40}['\"]?,? (?:cannot be other "
-     r"(?:value )?than|(?:must|should|has to|can only) be(?: set to| equal to)?) "
-     r"['\"]?(\d{1,9}|True|False)\b(?!\.\d| (?:<|>|or more|or less))",
-     "The engine takes one value only",
-     _one_value),
     (rf"{_RAISED}[^:]{{0,80}}?(?:Unknown|unknown|Unsupported|unsupported|"
      r"[Ii]nvalid|[Uu]nrecognized)\b.{1,200}?(?:Supported|supported|[Vv]alid|Available|available|"
      r"[Aa]llowed|currently only support)\b"
@@ -485,12 +623,5 @@ WIDE: tuple[KnownError, ...] = rows(
      "A whole number cannot be read",
      (Way("a whole number in the variable or option that has the value {1}: the frame above "
           "the error names it"),)),
-    (r"^(?!.{0,300}by this point)(?:ValueError: .{0,120}?(?<![\w-])(?=--[a-z]|[a-z]{2,20}_)|AssertionError: .{0,40}?(?<![\w-])"
-     r"(?=--[a-z]|(?:max|data_parallel|tensor_parallel|pipeline_parallel|decode_context|node|"
-     r"block|world)_))([\w-]{3,80})\W[^.]{0,80}?"
-     r"(?:(?:must|should|has to|needs to) (?:be\b|less\b|equal\b)|"
-     r"cannot be (?:other|larger|greater|less|smaller|higher|lower)\b)",
-     "The engine refuses a value",
-     _as_stated),
 )  # fmt: skip
 """Texts of a value that is refused, the narrowest first."""
