@@ -141,6 +141,8 @@ class DrawnBar:
 class RankState:
     """What is pending for one rank."""
 
+    has_events: bool = False
+    """Whether it printed more than an error and the lines of buckets."""
     is_drawing: bool = False
     """Whether a bar over buckets stands in the line that it writes."""
     step: PendingStep | None = None
