@@ -270,9 +270,10 @@ def _is_next(made: StepLine, following: StepLine | None) -> bool:
     """
     if following is not None and following.index == made.index + 1:
         return True
+    may_skip = made.mode == "graph" and made.may_skip
     if following is None or following.phase != made.phase:
-        return made.index == made.total or made.mode == "graph"
-    return made.mode == following.mode == "graph"
+        return made.index == made.total or may_skip
+    return may_skip and following.mode == "graph"
 
 
 def _resolution(step: PendingStep, end: Origin | None) -> float | None:
