@@ -413,12 +413,14 @@ class Failures:
     def _stages_of(self, cause: _Cause) -> Iterator[str]:
         """What the message names, the traceback of the cause, then those of what wraps it:
         the innermost error is printed first, and can lead through a compiler alone. Last
-        what the heading names: a worker of V0 logs its method above the traceback."""
+        what the heading names: a worker of V0 logs its method above the traceback. What
+        another rank was doing is not what failed."""
         later = (c for c in self._causes if c.origin.line > cause.origin.line)
         heading = (self._heading,) if self._heading is not None else ()
         for c in (cause, *later, *heading):
             yield from (p for text, p in _STATED_PHASES.items() if text in c.message)
-            if c.phase and c.phase != AT_WORK:
+            is_own = c.is_of_start or c.origin.rank == cause.origin.rank
+            if c.phase and c.phase != AT_WORK and is_own:
                 yield c.phase
 
     def _is_vague(self, cause: _Cause) -> bool:

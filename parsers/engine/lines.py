@@ -295,6 +295,7 @@ class LineParser:
         if matched is not None and time is not None and self._source.is_fenced:
             self._go_behind_fence(time, line)
         current = self._run
+        self._source.begin_process(record)
         owner = self._source.owner(record, matched) if self._source.earlier else None
         if owner is not None:
             owner.has_late_lines = True

@@ -114,6 +114,9 @@ _CORE = "Initializing a V1 LLM engine"
 STOPPING = "[shutdown] "
 """How lines begin of a server that stops its engine's process, and of that process (vLLM
 `v1/utils.py shutdown`, `v1/engine/core.py`)."""
+_FIRST_OF_WORKER = ("Worker ready; awaiting tasks", "world_size=")
+"""First lines of a worker (vLLM V0 `executor/multiproc_worker_utils.py
+_run_worker_process`; V1 `distributed/parallel_state.py init_distributed_environment`)."""
 STARTUP_LINES = 50_000
 """After so many lines without a ready server only candidate lines are read."""
 NEAR_LINES = 5
@@ -548,11 +551,12 @@ class OpenRun:
         engine, device = self.evidence.engine(), self.evidence.device()
         ranks = self.ranks.count(is_one_process_each=device not in ("tpu", "neuron"))
         is_unstated = not self.ranks.are_shown and engine != REFERENCE
-        if (engine, device, ranks) != (None, None, None):
+        are_guessed = is_unstated and (self.is_excerpt or ranks is None)
+        is_shown = (engine, device, ranks) != (None, None, None)
+        if is_shown or (are_guessed and self.tracker.has_bars):
             yield ConfigRecorded(
                 engine=engine, device_kind=device, num_ranks=ranks,
-                device_guessed=self.evidence.is_guess(),
-                ranks_guessed=is_unstated and (self.is_excerpt or ranks is None),
+                device_guessed=self.evidence.is_guess(), ranks_guessed=are_guessed,
             )  # fmt: skip
         if (contradiction := self.evidence.contradiction()) is not None:
             yield Note(topic="contradiction", text=contradiction)
@@ -643,8 +647,8 @@ class Source:
         self.run: OpenRun | None = None
         self.earlier: list[OpenRun] = []
         """Earlier starts whose processes may still print."""
-        self.ended_pids: set[int] = set()
-        """Processes of starts that are over."""
+        self.ended_pids: dict[int, int] = {}
+        """Processes of starts that are over, each with the number of its start."""
         self.before_run = BeforeRun()
         self._actors: dict[int, float] = {}
         """When actors of Ray first printed beside the start in another one."""
@@ -666,6 +670,14 @@ class Source:
         if first is None or time is None:
             return time
         return first if 0 <= time - first <= BeforeRun.LIMIT_S else time
+
+    def begin_process(self, record: Record) -> None:
+        """A worker prints its first line: one of that number in an earlier start is over."""
+        if record.pid is None or not record.message.startswith(_FIRST_OF_WORKER):
+            return
+        self.ended_pids.pop(record.pid, None)
+        for run in self.earlier:
+            run.pids.discard(record.pid)
 
     def owner(self, record: Record, matched: Matched | None) -> OpenRun | None:
         """The earlier start that a line belongs to by its process; mostly None.
@@ -749,7 +761,7 @@ class Source:
             ended = self.earlier[:-MAX_EARLIER]
             del self.earlier[:-MAX_EARLIER]
         for run in ended:
-            self.ended_pids |= run.pids
+            self.ended_pids.update(dict.fromkeys(run.pids, run.ordinal))
         return ended
 
     def end_all(self) -> list[OpenRun]:
@@ -760,8 +772,12 @@ class Source:
 
     def replaced(self, pid: int) -> list[OpenRun]:
         """A new start has this process: earlier ones that had one of its number are
-        over (in a container all have the same numbers)."""
-        self.ended_pids.discard(pid)
+        over, and its others may have their numbers (in a container all have the same)."""
+        over = self.ended_pids.get(pid)
+        if over is not None:
+            self.ended_pids = {
+                each: start for each, start in self.ended_pids.items() if start != over
+            }
         ended = [run for run in self.earlier if pid in run.pids]
         self.earlier = [run for run in self.earlier if pid not in run.pids]
         return ended

@@ -45,6 +45,8 @@ class StepLine(Signal, frozen=True, gc=False):
     """Whether the line is printed after it ran, and not before."""
     modality: str | None = None
     """`image`, `video`, ... of a multimodal item."""
+    may_skip: bool = True
+    """Whether graphs before the next line may be left out: they have a budget of memory."""
 
 
 class MixedPrompt(Signal, frozen=True, gc=False):

@@ -141,6 +141,8 @@ class DrawnBar:
 class RankState:
     """What is pending for one rank."""
 
+    has_events: bool = False
+    """Whether it printed more than an error and the lines of buckets."""
     is_drawing: bool = False
     """Whether a bar over buckets stands in the line that it writes."""
     step: PendingStep | None = None
@@ -268,9 +270,10 @@ def _is_next(made: StepLine, following: StepLine | None) -> bool:
     """
     if following is not None and following.index == made.index + 1:
         return True
+    may_skip = made.mode == "graph" and made.may_skip
     if following is None or following.phase != made.phase:
-        return made.index == made.total or made.mode == "graph"
-    return made.mode == following.mode == "graph"
+        return made.index == made.total or may_skip
+    return may_skip and following.mode == "graph"
 
 
 def _resolution(step: PendingStep, end: Origin | None) -> float | None:

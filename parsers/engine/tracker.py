@@ -166,6 +166,11 @@ class RunTracker:
         return self._signal(state, made, origin)
 
     @property
+    def has_bars(self) -> bool:
+        """Whether bars over buckets were drawn, which name no rank, engine or device."""
+        return any(each.clocks for each in self._ranks.values())
+
+    @property
     def waits_for_engine(self) -> bool:
         """Whether an API server started that listed no routes yet."""
         return self.is_server and not self._has_routes
@@ -175,6 +180,7 @@ class RunTracker:
         no rank but before the lines of a traceback, where torch does (`[rank0]:`)."""
         alone = self._ranks.get(None)
         is_idle = state.step is None and state.stage is None and not state.clocks
+        is_idle = is_idle and not state.has_events
         is_busy = alone is not None and (alone.step or bar_phase(alone))
         return alone if alone is not None and is_idle and is_busy else state
 
@@ -219,7 +225,7 @@ class RunTracker:
         meant = self._as_meant(state, event)
         if meant is None:
             return []
-        event = meant
+        event, state.has_events = meant, True
         if isinstance(event, GraphsCaptured) and not state.is_divided:
             before = self._captured(state)
             state.captured = event

@@ -40,7 +40,8 @@ SAMPLER_RULES = (
     gaudi_rule(
         "sampler_started",
         "Warming up sampler with batch sizes",
-        r"Warming up sampler with batch sizes: \[(?P<batch_sizes>[\d, ]{0,4000})\]?",
+        r"Warming up sampler with batch sizes: "
+        r"\[(?:(?P<batch_sizes>[\d, ]{0,4000})\])?",
         Sample(
             "INFO 09-22 16:39:42 [hpu_model_runner.py:3347] Warming up sampler with "
             "batch sizes: [0, 1, 138] and following configs:",
@@ -88,7 +89,8 @@ DEFRAG_RULES = (
     gaudi_rule(
         "defrag_started",
         "Warming up defragmenter with thresholds",
-        r"Warming up defragmenter with thresholds: \[(?P<thresholds>[\d, ]{0,400})\]?",
+        r"Warming up defragmenter with thresholds: "
+        r"\[(?:(?P<thresholds>[\d, ]{0,400})\])?",
         Sample(
             "INFO 09-22 16:26:24 [hpu_model_runner.py:3428] Warming up defragmenter with "
             "thresholds: [8, 16, 32, 64, 128, 256, 512]",

@@ -23,9 +23,11 @@ from warmup_insights.units import GIB, MIB, parse_bytes
 
 def _step(match: re.Match[str]) -> Made:
     word, index, total, batch, length, blocks, images, free = match.groups()
-    bucket: Bucket
+    bucket: Bucket | None
     phase, mode = _phase_and_mode(word)
-    if blocks is not None:
+    if match["free"] is None:
+        bucket = None  # the line was cut, maybe within one of the numbers
+    elif blocks is not None:
         bucket = (int(batch), int(length), int(blocks))
     elif images is not None:
         # Multimodal prompts of vllm-fork V0: the third dimension counts images or
@@ -34,7 +36,12 @@ def _step(match: re.Match[str]) -> Made:
     else:
         # Two dimensions: vllm-fork V0, whose plain pass runs without graphs.
         bucket, mode = (int(batch), int(length)), mode or "eager"
-    return StepLine(phase, mode, int(index), int(total), bucket, _free(free))
+    # vllm-fork 1.22 writes its phases in small letters, and captures all. (The reference
+    # engine does so and may leave some out: the time of the one before is unknown then.)
+    may_skip = not word.endswith(("/prompt", "/decode"))
+    return StepLine(
+        phase, mode, int(index), int(total), bucket, _free(free), may_skip=may_skip
+    )
 
 
 @lru_cache(maxsize=64)

@@ -636,3 +636,19 @@ def test_kinds_of_multimodal_items_are_bounded():
     ]
     phases = {row.phase for row in folded(steps).rows}
     assert len(phases) == bucket_fates.MAX_KINDS + 1
+
+
+@pytest.mark.parametrize(("done", "warmed"), [(3, None), (2, 2)])
+def test_warmed_buckets_of_an_engine_are_not_counted_for_another(done: int, warmed):
+    """Data parallel engines have lists of their own; bars show those of the first alone."""
+    lists = [
+        BucketsGenerated(phase="prompt", count=3, buckets=PROMPT, rank=0),
+        BucketsGenerated(phase="prompt", count=2, buckets=PROMPT[:2], rank=1),
+    ]
+    steps = [
+        WarmupStep(phase="prompt", bucket=bucket, index=n + 1, total=3, rank=0)
+        for n, bucket in enumerate(PROMPT[:done])
+    ]
+    summary = folded([*lists, *steps]).summary
+    assert summary.phase("prompt").warmed == warmed
+    assert summary.contradictions == []

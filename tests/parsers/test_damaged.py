@@ -14,6 +14,8 @@ from parsers.files import LogReader
 from parsers.source import open_path
 from tests.helpers import ROOT, read, summary_of
 from warmup_insights.errors import InputError
+from warmup_insights.model.events import SamplerWarmup, WarmupStep
+from warmup_insights.model.failure_text import figures_of
 
 GOOD = (ROOT / "sample_logs" / "vllm-fork" / "warmup_doc_capture.log").read_bytes()
 
@@ -51,6 +53,35 @@ def test_log_cut_inside_a_number_of_a_step_line():
     step = runs[0][-2]
     assert (step.bucket, step.free_before_bytes) == ((4, 1792, 0), None)
     assert report.failed == 0
+
+
+@pytest.mark.parametrize(
+    "cut",
+    [
+        "[Warmup][Prompt][1/36] batch_size:4 query_len:1792 num_blocks:1",
+        "[Warmup][Prompt][1/36] batch_size:4 query_len:1792 num_blo",
+        "[Warmup][Prompt][1/36] batch_size:4 query_len:17",
+        "[Warmup][Prompt][1/24] batch_size:4 seq_len:10",
+    ],
+)
+def test_step_line_that_was_cut_names_no_bucket(cut: str):
+    whole = "INFO 07-07 19:15:38 [x.py:1] Free device memory: 9 GiB, 8 GiB usable\n"
+    runs, _ = read(whole + f"INFO 07-07 19:15:38 [x.py:1] {cut}")
+    steps = [event for event in runs[0] if isinstance(event, WarmupStep)]
+    assert [(step.index, step.bucket) for step in steps] == [(1, None)]
+
+
+def test_list_of_sampler_sizes_that_was_cut_is_unknown():
+    line = "INFO 09-22 16:39:42 [x.py:1] Warming up sampler with batch sizes: [0, 1, 13"
+    runs, _ = read(line)
+    (begun,) = [event for event in runs[0] if isinstance(event, SamplerWarmup)]
+    assert begun.batch_sizes is None
+
+
+def test_size_in_an_error_that_was_cut_is_unknown():
+    line = "RuntimeError: [Rank:0] FATAL ERROR :: MODULE:PT_DEVMEM Allocation failed for size::4268"
+    assert "needed_bytes" not in figures_of(line)
+    assert figures_of(f"{line} (0)MB")["needed_bytes"] == 4268
 
 
 def test_invalid_utf8_does_not_hide_the_rest():

@@ -1739,3 +1739,41 @@ def test_a_worker_may_end_by_ctrl_c_before_its_engine_prints_it(number, kind):
         f"trigger received signal={number}\n"
     )
     assert folded(events(START + READY + gone)).summary.serving.end.kind == kind
+
+
+def test_the_bucket_of_a_failure_is_that_of_the_worker_that_failed():
+    """Others are a step ahead, or still before their first one."""
+    step = (
+        "INFO 05-12 09:00:0{} hpu_model_runner.py:1428] [Warmup][Prompt][{}/3] "
+        "batch_size:1 seq_len:{} free_mem:9 GiB\n"
+    )
+    worker = "(VllmWorkerProcess pid=302) "
+    cache = worker + (
+        "INFO 05-12 09:00:00 hpu_worker.py:208] Initializing cache engine took 5 GiB of "
+        "device memory (21 GiB/94.62 GiB used) and 2 GiB of host memory (9 GiB/99 GiB used)\n"
+    )
+    error = worker + (
+        "ERROR 05-12 09:00:04 multiproc_worker_utils.py:231] RuntimeError: Graph compile "
+        "failed. synStatus=synStatus 26 [Generic failure].\n"
+    )
+    end = "RuntimeError: Engine process failed to start. See stack trace for the root cause.\n"
+    ahead = step.format(1, 1, 384) + step.format(3, 2, 256)
+    failure = folded(events(ahead + worker + step.format(1, 1, 384) + error + end))
+    assert failure.summary.failure.bucket == (1, 384)
+    failure = folded(events(cache + ahead + error + end)).summary.failure
+    assert (failure.bucket, failure.phase) == (None, None)
+
+
+def test_the_bucket_of_a_failure_without_a_rank_is_that_of_all():
+    step = (
+        "(Worker_TP{} pid={}) INFO 05-12 09:00:0{} [hpu_model_runner.py:1] "
+        "[Warmup][Prompt][{}/3] batch_size:1 query_len:{} num_blocks:0 free_mem:9 GiB\n"
+    )
+    both = "".join(step.format(n, 300 + n, 1, 1, 384) for n in range(2))
+    end = (
+        "(EngineCore pid=200) ERROR 05-12 09:00:05 [core.py:935] EngineCore failed to start.\n"
+        "(EngineCore pid=200) ERROR 05-12 09:00:05 [core.py:935] RuntimeError: cancelled\n"
+    )
+    assert folded(events(both + end)).summary.failure.bucket == (1, 384, 0)
+    apart = both + step.format(0, 300, 3, 2, 256)
+    assert folded(events(apart + end)).summary.failure.bucket is None

@@ -309,3 +309,42 @@ def test_tokens_follow_from_blocks_where_each_token_takes_its_part_of_one(
     found = folded(events(text.format(blocks=128, taken="1 GiB"))).summary
     assert found.memory.num_kv_blocks == 128
     assert found.memory.kv_cache_tokens == tokens
+
+
+def test_a_block_is_unknown_where_ranks_have_budgets_far_apart():
+    """In V0 the first rank has the most memory, and the blocks are those of the last."""
+    free = (
+        "{}INFO 05-12 09:00:0{} hpu_worker.py:177] Free device memory: 14 GiB, 12 GiB usable "
+        "(gpu_memory_utilization=0.5), 6 GiB reserved for HPUGraphs "
+        "(VLLM_GRAPH_RESERVED_MEM=0.5), {} GiB reserved for KV cache\n"
+    )
+    worker = "(VllmWorkerProcess pid=301) "
+    text = free.format("", 1, 6.8) + free.format(worker, 2, 5.4)
+    blocks = "INFO 05-12 09:00:03 executor_base.py:110] # HPU blocks: 1105, # CPU blocks: 256\n"
+    memory = folded(events(text + blocks)).summary.memory
+    assert memory.block_bytes == 5 << 20
+    engines = (
+        "INFO 05-12 09:00:00 [utils.py:1] non-default args: {'data_parallel_size': 2}\n"
+    )
+    memory = folded(events(engines + text + blocks)).summary.memory
+    assert memory.block_bytes_range[0] < 5 << 20 < 6 << 20 < memory.block_bytes_range[1]
+    assert memory.block_bytes is None
+
+
+def test_cache_and_blocks_are_those_of_one_engine():
+    """The first engine has loaded its model and has no blocks yet."""
+    free = (
+        "(Worker_DP{0}_TP0_EP{0} pid=30{0}) INFO 05-12 09:00:0{0} [hpu_worker.py:423] Free "
+        "device memory: 70 GiB, 63 GiB usable (gpu_memory_utilization=0.9), 6 GiB reserved "
+        "for HPUGraphs (VLLM_GRAPH_RESERVED_MEM=0.1), 4 MiB reserved for KV cache dummy "
+        "block {1} GiB reserved for usable KV cache\n"
+    )
+    blocks = (
+        "(Worker_DP1_TP0_EP1 pid=301) INFO 05-12 09:00:05 [hpu_worker.py:541] Usable "
+        "num_blocks: 14336, actual allocated num_blocks (max across layers): 1835136 "
+        "(_PAD_BLOCK_ID=14336, _PAD_SLOT_ID=1835008)\n"
+    )
+    memory = folded(
+        events(free.format(0, 57) + free.format(1, 56) + blocks)
+    ).summary.memory
+    assert (memory.num_kv_blocks, memory.kv_cache_bytes) == (14336, 56 * GIB)

@@ -520,3 +520,11 @@ def test_an_engine_that_is_alone_in_its_log_has_the_first_ranks(engines, expecte
             text += loaded(f"Worker_DP{engine}_TP{rank}_EP{number} pid=3{number}", 2)
     assert sorted(e.rank for e in of(MemoryMeasured, events(text))) == expected
     assert summary_of(events(text))["ranks"] == len(expected)
+
+
+def test_bars_alone_show_no_number_of_ranks():
+    bar = (
+        "Decode warmup processing:  16%|x| 37/227 [01:06<08:45,  2.77s/item, 36/227]\n"
+    )
+    summary = folded(events(bar)).summary
+    assert summary.ranks is None or "ranks" in summary.guessed

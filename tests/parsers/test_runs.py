@@ -1038,3 +1038,50 @@ def test_errors_below_a_restart_are_of_the_start_whose_engine_raised_them():
     first, second = (folded(run).summary for run in runs.values())
     assert first.failure.message == "ValueError: no such module"
     assert (second.status, second.failure) == ("unknown", None)
+
+
+@pytest.mark.parametrize("is_failed", [False, True])
+def test_workers_of_a_restarted_container_are_of_the_next_start(is_failed: bool):
+    """All processes of the next start have the numbers of those before."""
+    one = (
+        "INFO 05-12 {0}:00:01 llm_engine.py:240] Initializing an LLM engine (v0.6.6.post1) "
+        "with config: model='m', max_seq_len=2048, tensor_parallel_size=2, device_config=hpu\n"
+        "(VllmWorkerProcess pid=301) INFO 05-12 {0}:00:02 multiproc_worker_utils.py:222] "
+        "Worker ready; awaiting tasks\n"
+        "(VllmWorkerProcess pid=301) INFO 05-12 {0}:00:09 hpu_worker.py:177] Free device "
+        "memory: 70 GiB, {1} GiB usable (gpu_memory_utilization=0.9), 6 GiB reserved for "
+        "HPUGraphs (VLLM_GRAPH_RESERVED_MEM=0.1), {2} GiB reserved for KV cache\n"
+    )
+    failed = (
+        "ERROR 05-12 09:01:00 engine.py:387] Graph compile failed. synStatus=synStatus 26\n"
+        "RuntimeError: Engine process failed to start. See stack trace for the root cause.\n"
+    )
+    text = one.format("09", 63, 57) + failed * is_failed + one.format("10", 60, 54)
+    runs, _ = read(text)
+    assert len(runs) == 2
+    divided = [
+        found["memory"]["kv_cache_bytes"] for found in map(summary_of, runs.values())
+    ]
+    assert divided == [57 * GIB, 54 * GIB]
+
+
+def test_a_worker_of_an_earlier_start_that_failed_has_no_later_process():
+    """A server and its workers get the numbers of those of the start that failed."""
+    start = (
+        "(APIServer pid=100) INFO 05-12 {0}:00:00 [api_server.py:1200] vLLM API server "
+        "version 0.26.0\n"
+        "(EngineCore pid=200) INFO 05-12 {0}:00:05 [core.py:116] Initializing a V1 LLM "
+        "engine (v0.26.0) with config: model='m', max_seq_len=1024, tensor_parallel_size=2\n"
+        "(Worker_TP0 pid=300) INFO 05-12 {0}:00:09 [hpu_worker.py:402] Model profiling run "
+        "took {1} GiB of device memory (30 GiB/94.62 GiB used) and 1 GiB of host memory "
+        "(90 GiB/1007 GiB used)\n"
+    )
+    failed = (
+        "(EngineCore pid=200) ERROR 05-12 09:00:10 [core.py:935] EngineCore failed to "
+        "start.\n(EngineCore pid=200) ERROR 05-12 09:00:10 [core.py:935] RuntimeError: x\n"
+    )
+    runs, _ = read(start.format("09", 1) + failed + start.format("10", 2))
+    profiles = [
+        found["memory"]["profile_bytes"] for found in map(summary_of, runs.values())
+    ]
+    assert profiles == [GIB, 2 * GIB]

@@ -7,6 +7,7 @@ import re
 import pytest
 
 from tests.helpers import REAL_LOGS, events, folded, read, summary_of
+from warmup_insights.model.events import WarmupStep
 from warmup_insights.model.figures import captured_percent
 
 CORE = "(EngineCore pid=7) {} 07-16 10:{:02d}:{:02d} [{}] {}\n"
@@ -690,3 +691,19 @@ def test_what_was_compiled_runs_in_functions_of_its_own(function):
     text += line(27, "core.py:866", "RuntimeError: no space in the arena", "ERROR")
     phase = summary_of(events(HEAD + text))["failure"]["phase"]
     assert (phase == "compile") is (function != "wrapper")
+
+
+def test_a_graph_behind_lines_that_are_missing_has_no_time():
+    """vllm-fork 1.22 captures all; before, one without memory was passed over."""
+    line = (
+        "INFO 07-07 19:15:{:02d} [hpu_model_runner.py:1] [Warmup][Graph/{}][{}/9] "
+        "batch_size:{} {} free_mem:9 GiB\n"
+    )
+
+    def times(word: str, shape: str) -> list[float | None]:
+        lines = [line.format(at, word, at, 9 - at, shape) for at in (1, 2, 6, 7)]
+        found = events("".join(lines))
+        return [event.duration_s for event in found if isinstance(event, WarmupStep)]
+
+    assert times("prompt", "query_len:128 num_blocks:0") == [1.0, None, 1.0, None]
+    assert times("Prompt", "seq_len:128") == [1.0, 4.0, 1.0, None]

@@ -48,7 +48,7 @@ _GIB = r"(-?[\d.]{1,16})"
 _TEXTS: dict[str, tuple[str, ...]] = {
     # torch `CUDACachingAllocator.cpp` (CUDA, HIP, XPU), the HPU bridge, jax and XLA.
     "needed_bytes": (
-        rf"Tried to allocate ({_SIZE})", r"Allocation failed for size::(\d{1,16})",
+        rf"Tried to allocate ({_SIZE})", r"Allocation failed for size::(\d{1,16})(?!\d|$)",
         r"workspace Allocation of size ::(\d{1,16})",
         rf"Attempting to (?:allocate|reserve) ({_BARE})",
         rf"Used ({_BARE}) of {_BARE} hbm",

@@ -354,7 +354,7 @@ class Buckets:
         fewest = min(captured_lists, key=len) if captured_lists else None
         first = facts[0] if facts else _PhaseFacts()
         phase_rows = [row for row in rows if row.phase == phase]
-        warmed = least_known(self._warmed_count(item) for item in facts)
+        warmed = self._warmed(facts)
         return PhaseBuckets(
             generated=generated,
             omitted=least_known(
@@ -395,6 +395,20 @@ class Buckets:
         bars without a rank beside lines of ranks name none."""
         found = [self._facts[key] for key in sorted(self._facts) if key[1] == phase]
         return sorted(found, key=lambda of_rank: not (of_rank.fates or of_rank.listed))
+
+    def _warmed(self, ranks: Sequence[_PhaseFacts]) -> int | None:
+        """Buckets that ran in the rank with the fewest; unknown where the fewest known are
+        those of a rank of another engine, whose list is longer (data parallel engines have
+        KV caches of their own)."""
+        counts = [
+            (self._warmed_count(facts), first_known(facts.generated, facts.total))
+            for facts in ranks
+        ]
+        warmed = least_known(count for count, _ in counts)
+        fewest = least_known(listed for _, listed in counts)
+        is_beyond = None not in (warmed, fewest) and warmed > fewest
+        fit_own = all(None in pair or pair[0] <= pair[1] for pair in counts)
+        return None if is_beyond and fit_own else warmed
 
     def _warmed_count(self, facts: _PhaseFacts) -> int | None:
         """Distinct buckets that ran; unknown when lines were cut out between them."""
@@ -438,7 +452,7 @@ class Buckets:
                     for of_rank in facts
                     if not _is_multimodal(name) or of_rank.is_listed()
                 ),
-                warmed=least_known(self._warmed_count(item) for item in facts),
+                warmed=self._warmed(facts),
             )
         kinds = [result.pop(name) for name in names if _is_multimodal(name)]
         if kinds:
@@ -457,7 +471,7 @@ class Buckets:
             facts = ranks[0] if ranks else _PhaseFacts()
             is_listed = not _is_multimodal(phase) or facts.is_listed()
             listed = set(facts.listed or ()) if is_listed else set()
-            warmed = least_known(map(self._warmed_count, ranks))
+            warmed = self._warmed(ranks)
             that_run = self._that_run(facts)
             is_some = is_listed and that_run is not None and warmed == len(that_run)
             ran = listed if warmed == len(listed) else set()

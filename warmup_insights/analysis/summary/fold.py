@@ -193,7 +193,7 @@ class RunFold:
             ranks=ranks,
             config=config,
             status=status,
-            failure=identity.failure(progress),
+            failure=identity.failure(self._progress),
             stop=identity.stop,
             start=compilation.start(
                 self._built,

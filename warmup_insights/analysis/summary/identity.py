@@ -229,19 +229,19 @@ class Identity:
             return "finished"
         return "running" if is_recorded and self._finished is None else "unknown"
 
-    def failure(self, progress: Progress) -> FailureFacts | None:
+    def failure(self, progress: ProgressFold) -> FailureFacts | None:
         """What ended the start-up, and the bucket that was running when it did."""
         failure = self._failure
         if failure is None:
             return None
-        in_step = progress.is_in_step
+        step = progress.step_of(failure.rank)
         free = failure.free_bytes
-        if free is None and in_step:
-            free = progress.free_bytes
+        if free is None and step is not None:
+            free = step.free_before_bytes
         return FailureFacts(
             kind=failure.failure,
-            phase=failure.phase or (progress.phase if in_step else None),
-            bucket=failure.bucket or (progress.bucket if in_step else None),
+            phase=failure.phase or (step.phase if step is not None else None),
+            bucket=failure.bucket or (step.bucket if step is not None else None),
             free_bytes=free,
             needed_bytes=failure.needed_bytes,
             message=failure.message,
@@ -311,6 +311,8 @@ class ProgressFold:
         self._line = 0
         """The last line that names a stage."""
         self._step: WarmupStep | None = None
+        self._last_steps: dict[int | None, WarmupStep | None] = {}
+        """The last step of each rank; None for one that did something else after it."""
         self._done: int | None = None
         self._total: int | None = None
         self._timed = (0, 0.0)
@@ -326,6 +328,7 @@ class ProgressFold:
         """Take an event, in the order of the run."""
         if isinstance(event, Failure) and event.phase == SERVER_START:
             self._is_ready, self._stage = False, SERVER_START.replace("_", " ")
+        self._keep_step(event)
         if event.rank not in (None, 0) or isinstance(event, GapSeen) or self._is_ready:
             return
         if event.time is not None:
@@ -341,6 +344,31 @@ class ProgressFold:
                 self._used_bytes = used if used is not None else self._used_bytes
         else:
             self._staged(event)
+
+    def step_of(self, rank: int | None) -> WarmupStep | None:
+        """The step that had begun in a rank and not ended.
+
+        Where no line shows which of several ranks it was, all must be in the same step; a
+        rank alone may have a number in its traceback only.
+        """
+        steps = self._last_steps
+        own = steps.get(rank)
+        if rank not in steps and (rank is None or len(steps) == 1):
+            alike = {s and (s.phase, s.mode, s.bucket) for s in steps.values()}
+            own = next(iter(steps.values())) if len(alike) == 1 else None
+        return None if own is None or own.is_finished else own
+
+    def _keep_step(self, event: Event) -> None:
+        """Keep the last step of a rank until it does something else."""
+        if isinstance(event, WarmupStep):
+            self._last_steps[event.rank] = event
+        elif type(event) in _STAGES or (
+            isinstance(event, PhaseMarked) and event.name != "import"
+        ):
+            ended = self._last_steps if event.rank is None else (event.rank,)
+            self._last_steps.update(dict.fromkeys(ended))
+        elif event.rank is not None and not isinstance(event, Failure):
+            self._last_steps.setdefault(event.rank)
 
     def _staged(self, event: Event) -> None:
         """An event of a stage; the last one of all is that the server is ready."""

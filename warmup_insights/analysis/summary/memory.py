@@ -181,16 +181,26 @@ class Memory:
             reading.stage != "preload_weights" for reading in self._readings[rank]
         )
 
+    def _ranks(self) -> list[int]:
+        """Ranks in the order in which their figures count: the lowest that states both what
+        it has for the KV cache and its blocks, then by number. Another one may be of an
+        engine that has no blocks yet."""
+        whole = {"kv_cache_bytes", "num_kv_blocks"}
+        ranks = sorted(self._by_rank)
+        leading = (rank for rank in ranks if whole <= self._by_rank[rank].keys())
+        lead = next(leading, None)
+        return sorted(ranks, key=lambda rank: rank != lead)
+
     def _first(self, name: str) -> float | None:
-        """The figure of the lowest rank that has it."""
-        stated = (figures.get(name) for _, figures in sorted(self._by_rank.items()))
+        """The figure of the first rank that has it."""
+        stated = (self._by_rank[rank].get(name) for rank in self._ranks())
         known: float | None = first_known(*stated)
         return known
 
     def lines(self) -> dict[str, int]:
         """Figure to the line that states it, for figures that a line states."""
         found: dict[str, int] = {}
-        for rank in sorted(self._by_rank, reverse=True):
+        for rank in reversed(self._ranks()):
             figures = self._lines.get(rank, {})
             for name in self._by_rank[rank]:
                 found.pop(f"memory.{name}", None)
@@ -299,7 +309,10 @@ class Memory:
         is_open = is_overridden or has_state_slots
         budgets = (known.get("kv_cache_bytes") for known in self._by_rank.values())
         least = least_known(budgets)
-        bounds = _block_range(facts, engine, padding, is_log, is_open, least)
+        engines = number(config.get("data_parallel_size")) or 1
+        bounds = _block_range(
+            facts, engine, padding, is_log, is_open, least, is_alone=engines <= 1
+        )
         if bounds is None and facts.kv_cache_allocated_bytes and facts.num_kv_blocks:
             total = facts.num_kv_blocks + (num_padding or 0)
             if facts.kv_cache_allocated_bytes % total == 0:
@@ -312,11 +325,13 @@ class Memory:
         return msgspec.structs.replace(
             facts,
             num_padding_blocks=num_padding,
-            block_bytes=roundest(low, high),
+            block_bytes=roundest(low, high) if high <= low * _ONE_SIZE else None,
             block_bytes_range=(float(low), float(high)),
         )
 
 
+_ONE_SIZE = 1.01
+"""Between sizes that are farther apart lie those of other numbers of layers."""
 BLOCK_STEP = 16
 """Blocks have a multiple of so many tokens."""
 _DERIVED = (
@@ -354,14 +369,18 @@ def _block_range(
     is_log: bool,
     is_open: bool,
     least: float | None,
+    *,
+    is_alone: bool,
 ) -> tuple[float, float] | None:
     """The bytes that a block can have; None when the evidence leaves it open.
 
     The padding block is one block. The cache's budget holds `num_kv_blocks` whole blocks
     and not one more, unless `is_open`: it does not decide their number, or holds more than
-    them. All ranks have as many blocks as the budget of the one with the `least` holds. A padding block that the budget holds less often is of all layers where groups of
-    them share a block: attention beside recurrent layers (vllm-gaudi `hpu_worker.py
-    determine_available_memory`).
+    them. All ranks of an engine have as many blocks as the budget of the one with the
+    `least` holds; where the engine is not alone, that may be one of another engine with
+    fewer blocks. A padding block that the budget holds less often is of all layers where
+    groups of them share a block: attention beside recurrent layers (vllm-gaudi
+    `hpu_worker.py determine_available_memory`).
     """
     lowest, highest = 1.0, math.inf
     if padding:
@@ -372,7 +391,8 @@ def _block_range(
     if budget and budget > 0 and blocks and not is_open:
         slack = bytes_step(engine, budget) / 2 if is_log else 0.0
         low = ((least or budget) - slack) / (blocks + 1)
-        high = (budget + slack) / blocks
+        held = least if least and is_alone else budget
+        high = (held + slack) / blocks
         if lowest > high:
             return low, high
         if low <= highest:
