@@ -53,7 +53,7 @@ class Fronts:
         """Whether a front was found."""
         return bool(self._patterns or self._sources)
 
-    def forget(self) -> None:
+    def drop_counts(self) -> None:
         """Drop the counts, for lines that are read again."""
         self._shapes.clear()
 

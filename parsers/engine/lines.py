@@ -176,7 +176,7 @@ class LineParser:
                 peel(line, self._fronts)
             if num_own == ENOUGH or self._fronts.is_known:
                 break
-        self._fronts.forget()
+        self._fronts.drop_counts()
 
     def feed(self, line: str, number: int) -> None:
         """Read one physical line."""
