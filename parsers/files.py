@@ -19,6 +19,7 @@ from parsers.engine.dispatch import (
     regex_selector,
     text_of,
 )
+from parsers.engine.envelope import clean
 from parsers.engine.lines import LineParser
 from parsers.engine.stamps import Clock
 from parsers.engine.wrapping import (
@@ -51,6 +52,8 @@ SMALL_BYTES = CHUNK - 8192
 """A file that ends sooner is read before hyperscan has compiled its literals."""
 LARGE_BYTES = 64 << 20
 """A file that is larger is worth the time that importing NumPy takes."""
+LOOKED_AT = 1 << 15
+"""Bytes in which what stands in front of all lines is looked for before they are read."""
 BATCH = 5000
 """Events that are given at once."""
 
@@ -123,7 +126,8 @@ class LogReader:
         if is_escaped(first):
             whole = unescaped(whole)
             text = b"".join(unescaped([first])).decode("utf-8", "replace")
-        self._clock.look_at(text)
+        is_coloured = "\x1b" in text or "^[" in text
+        self._clock.look_at(clean(text) if is_coloured else text)
         if looks_like_events(first):
             yield from self._profile(whole)
         elif looks_like_spans(first):
@@ -165,6 +169,8 @@ class LogReader:
         for block in _whole_lines(blocks):
             if self.size > LARGE_BYTES:
                 import numpy  # noqa: F401 - `count_lines` is faster with it
+            if number == 0:
+                parser.look_at(block[:LOOKED_AT].decode("utf-8", "replace"))
             environment.add_block(block, number)
             is_small = self.size < SMALL_BYTES
             number = feed_block(parser, block, number, is_small=is_small)

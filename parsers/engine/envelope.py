@@ -103,6 +103,8 @@ _PID = re.compile(r"\bpid=(\d{1,9})\b")
 _JOURNAL = re.compile(rf"\S{{2,14}} {{1,3}}\d{{1,2}} \d\d:\d\d:\d\d {_UNIT}")
 _JOURNAL_ISO = re.compile(_UNIT)
 _CRI = re.compile(r"(?:stdout|stderr) (?P<tag>[FP]) ?")
+# Fluentd's files: the tag, and what its input gave.
+_FLUENTD = re.compile(r"[\w.@/:-]{1,200}\t(?=\{)")
 # TorchServe's `log4j2.xml`: what a worker of a model prints.
 _TORCHSERVE = re.compile(
     r"\[(?:TRACE|DEBUG|INFO|WARN|ERROR) {0,2}\] (?P<source>W-\d{1,5}-[\w.:-]{1,80}?)"
@@ -158,6 +160,11 @@ class Record(msgspec.Struct, gc=False):
 def clean(line: str) -> str:
     """The line without colours, in real or caret notation."""
     return _CARET_CR.sub("", _ANSI.sub("", line)).replace("\x00", "")
+
+
+def begins_with_head(line: str) -> bool:
+    """Whether a line begins with a head of vLLM's own."""
+    return _OWN_HEAD.match(line) is not None
 
 
 def peel(line: str, fronts: Fronts | None = None) -> list[Record]:
@@ -326,6 +333,8 @@ def _after_outer(line: str, end: int, base: Record) -> str:
     if match is not None:
         base.partial = match["tag"] == "P"
         return rest[match.end() :]
+    if (match := _FLUENTD.match(rest)) is not None:
+        return rest[match.end() :]
     for pattern in (_JOURNAL_ISO, _TORCHSERVE):
         match = pattern.match(rest)
         if match is not None:
@@ -365,6 +374,7 @@ def _split_records(
     """Records anywhere in a text, and the text before the first of them."""
     heads = list(_RECORD.finditer(text))
     records: list[Record] = []
+    is_partial, base.partial = base.partial, False
     owner = base
     start = 0
     for head in heads:
@@ -391,6 +401,8 @@ def _split_records(
         records = [*(replace(base, message=bar) for bar in bars), base]
     for record in records:
         _finish(record)
+    if records:
+        records[-1].partial = is_partial
     return records
 
 
@@ -432,12 +444,15 @@ def _finish(record: Record) -> None:
             record.level = match["level"]
 
 
-_MESSAGES = ("message", "msg", "log", "MESSAGE", "event", "text")
-_SHIPPED = (
-    ("log", "time"), ("log", "@timestamp"), ("textPayload", "timestamp"), ("line", "timestamp"),
-    ("Log", "TimeStamp"), ("LogMessage", "TimeGenerated"), ("LogEntry", "TimeGenerated"),
+_LINES = ("log", "line", "textPayload", "Log", "LogMessage", "LogEntry")
+"""Where log shippers keep a line: Docker, Loki, Cloud Logging, Azure."""
+_MESSAGES = ("message", "msg", *_LINES, "MESSAGE", "event", "text")
+_TIMES = (
+    "asctime", "timestamp", "time", "@timestamp", "ts", "TimeStamp", "TimeGenerated",
+    "__REALTIME_TIMESTAMP", "date",
 )  # fmt: skip
-"""Where log shippers keep a line and its time: Docker, Cloud Logging, Loki, Azure."""
+_DOCKER_PIECE = 16 << 10
+"""Bytes of a line in one entry of Docker's `json-file`; more of them follow in the next."""
 
 
 def _json_record(text: str, base: Record) -> Record | None:
@@ -453,17 +468,22 @@ def _json_record(text: str, base: Record) -> Record | None:
     payload = fields.get("jsonPayload")
     if isinstance(payload, dict):
         fields = {**fields, **payload}
-    message = _first(fields, *_MESSAGES, *(key for key, _ in _SHIPPED))
+    message, stamp = _first(fields, *_MESSAGES), _first(fields, *_TIMES)
     if message is None:
         return None
     source = _pod_of(fields.get("kubernetes")) or base.source
     record = replace(base, message=message.rstrip("\r\n"), is_json=True, source=source)
-    for key, stamp in _SHIPPED:
-        if fields.get(key) == message and isinstance(fields.get(stamp), str):
-            record.outer = full_stamp(str(fields[stamp]))
-            return record
     record.level = _first(fields, "levelname", "level", "severity")
-    record.stamp = _first(fields, "asctime", "timestamp", "time", "@timestamp", "ts")
+    is_line = message == _first(fields, *_LINES)
+    if is_line or record.level is None:
+        # A logger states its level; the time is that of a log shipper.
+        record.level, record.outer = None, full_stamp(stamp or "") or base.outer
+    else:
+        record.stamp = stamp
+    if is_line:
+        is_piece = "stream" in fields and not message.endswith("\n")
+        record.partial = is_piece and len(message.encode()) >= _DOCKER_PIECE
+        return record
     where = _first(fields, "fileinfo", "filename", "pathname")
     record.file = f"{where}:{fields.get('lineno')}" if where else None
     logger = fields.get("name")
@@ -507,7 +527,7 @@ def _redrawn(
 
     A process prefix that stands alone before a carriage return owns what follows, and the
     container or pod of the line all that is in it. A log shipper's time is that of the end
-    of the line.
+    of the line, and the rest that follows is that of its last piece.
     """
     if "\r" not in line:
         return peel_piece(line)
@@ -521,13 +541,15 @@ def _redrawn(
             owner = named if named.process is not None else owner
             line_of.source = line_of.source or named.source
             line_of.outer = line_of.outer or named.outer
+            line_of.partial = line_of.partial or named.partial
         for record in records:
             record.source = line_of.source = record.source or line_of.source
             line_of.outer, record.outer = record.outer or line_of.outer, None
+            line_of.partial, record.partial = record.partial or line_of.partial, False
             if owner is not None and record.pid is None:
                 record.process, record.pid = owner.process, owner.pid
                 record.actor, record.rank = owner.actor, owner.rank
         found += records
     if found:
-        found[-1].outer = line_of.outer
+        found[-1].outer, found[-1].partial = line_of.outer, line_of.partial
     return found

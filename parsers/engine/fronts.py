@@ -48,6 +48,15 @@ class Fronts:
         if self._shapes[shape] == ENOUGH and len(self._patterns) < MAX_FRONTS:
             self._patterns.append(re.compile(shape))
 
+    @property
+    def is_known(self) -> bool:
+        """Whether a front was found."""
+        return bool(self._patterns or self._sources)
+
+    def drop_counts(self) -> None:
+        """Drop the counts, for lines that are read again."""
+        self._shapes.clear()
+
     def source_of(self, text: str) -> str | None:
         """The pod and container that stern names in front of a line; None without."""
         match = _STERN.match(text)

@@ -12,7 +12,13 @@ from typing import NamedTuple
 from parsers.base import LineRule
 from parsers.engine.copies import Copies
 from parsers.engine.dispatch import Dispatcher, Matched
-from parsers.engine.envelope import Record, clean, peel, peel_redrawn
+from parsers.engine.envelope import (
+    Record,
+    begins_with_head,
+    clean,
+    peel,
+    peel_redrawn,
+)
 from parsers.engine.evidence import (
     API_SERVER,
     ENGINE_CONFIG,
@@ -22,7 +28,7 @@ from parsers.engine.evidence import (
     imports_late,
     shown_by,
 )
-from parsers.engine.fronts import Fronts, Units
+from parsers.engine.fronts import ENOUGH, Fronts, Units
 from parsers.engine.runs import STOPPING, OpenRun, Source, begins_inside
 from parsers.engine.serving import LinesLike, lines_like
 from parsers.engine.signals import (
@@ -159,6 +165,18 @@ class LineParser:
         """From here on events belong to this run."""
         self._out = []
         self._groups.append((ordinal, self._out))
+
+    def look_at(self, text: str) -> None:
+        """Find in the beginning of the log what another program put in front of its lines:
+        the first of them have it as well."""
+        num_own = 0
+        for line in map(clean, text.split("\n")):
+            num_own += begins_with_head(line)
+            if num_own < ENOUGH and "\r" not in line:
+                peel(line, self._fronts)
+            if num_own == ENOUGH or self._fronts.is_known:
+                break
+        self._fronts.drop_counts()
 
     def feed(self, line: str, number: int) -> None:
         """Read one physical line."""

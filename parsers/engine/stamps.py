@@ -72,7 +72,8 @@ def outer_stamp(text: str) -> tuple[Outer, int] | None:
 
 
 def full_stamp(text: str) -> Outer | None:
-    """The time in the timestamp of a JSON log, ISO 8601 or seconds; None otherwise."""
+    """The time in the timestamp of a JSON log: ISO 8601, seconds, or milliseconds, micro- or
+    nanoseconds; None otherwise."""
     found = outer_stamp(text + " ")
     if found is not None:
         return found[0]
@@ -80,7 +81,7 @@ def full_stamp(text: str) -> Outer | None:
         seconds = float(text)
     except ValueError:
         return None
-    if seconds > 1e11:
+    while 1e11 < seconds < 1e20:
         seconds /= 1000.0
     return Outer(seconds, has_zone=True) if 1e8 < seconds < 1e11 else None
 

@@ -59,23 +59,33 @@ def _text(output: object) -> str:
 
 
 def looks_like_cloud_log(block: bytes) -> bool:
-    """Whether a file that begins with this block is a list of entries of Cloud Logging or of
-    Loki, as Grafana saves it."""
+    """Whether a file that begins with this block is a list of entries of Cloud Logging, of
+    Loki, as Grafana saves it, or of CloudWatch."""
     head = block[:200_000]
-    is_list = block.lstrip()[:1] == b"["
+    begin = block.lstrip()[:1]
     is_cloud = b'"logName"' in head and b'Payload"' in head
-    return is_list and (is_cloud or (b'"line":' in head and b'"timestamp":' in head))
+    is_loki = b'"line":' in head and b'"timestamp":' in head
+    is_cloud_watch = b'"events":' in head and b'"ingestionTime":' in head
+    return (begin == b"[" and (is_cloud or is_loki)) or (
+        begin == b"{" and is_cloud_watch
+    )
 
 
 def cloud_log_text(data: bytes) -> str | None:
-    """A line for each entry that `gcloud logging read --format=json` lists, the oldest
-    first; None when it is no whole list."""
+    """A line for each entry that `gcloud logging read --format=json`, `aws logs
+    get-log-events` and their like list, the oldest first; None when it is no whole list."""
     try:
         entries = json.loads(data)
     except (ValueError, RecursionError):
         return None
+    if isinstance(entries, dict):
+        entries = entries.get("events")
     if not isinstance(entries, list) or not all(isinstance(e, dict) for e in entries):
         return None
+    times = [str(entry.get("timestamp", "")) for entry in entries]
+    if times and times[0] > times[-1]:
+        # Entries of one moment are in the order of the others.
+        entries.reverse()
     entries.sort(key=lambda entry: str(entry.get("timestamp", "")))
     return "\n".join(json.dumps(entry) for entry in entries)
 
@@ -91,8 +101,13 @@ _TEXTS = (
     "textpayload",
     "body",
     "content",
+    "logmessage",
+    "logentry",
 )
-_TIMES = ("time", "timestamp", "@timestamp", "_time", "date", "tsns")
+_TIMES = (
+    *("time", "timestamp", "@timestamp", "_time", "date", "tsns"),
+    *("timegenerated", "timegenerated [utc]"),
+)
 _SORTS = re.compile(r"\d{4}-\d\d-\d\d[T ]\d\d:\d\d:\d\d|\d{10,20}$")
 """Times whose order is that of their text."""
 _ISO = re.compile(

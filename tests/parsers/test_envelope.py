@@ -13,6 +13,8 @@ from parsers.engine.envelope import peel, peel_redrawn
 from tests.helpers import ROOT, events, of, read, summary_of
 from warmup_insights.model.events import (
     BucketsGenerated,
+    CaptureProgress,
+    ConfigRecorded,
     Failure,
     KVCacheAllocated,
     LazyCapture,
@@ -221,8 +223,47 @@ def test_json_of_a_log_shipper_holds_the_line_of_the_engine(key, stamp):
         "Loading weights took 1.5 seconds", "EngineCore", 9,
     )  # fmt: skip
     assert found.outer is not None
-    (other,) = peel(json.dumps({"message": "m", "line": 12, "timestamp": "t"}))
+    (other,) = peel(
+        json.dumps({"message": "m", "line": 12, "timestamp": "t", "level": "INFO"})
+    )
     assert (other.message, other.stamp) == ("m", "t")
+
+
+def test_a_line_in_several_entries_of_docker_is_whole():
+    line = (
+        "INFO 06-06 03:41:23 [utils.py:233] non-default args: {'model': 'a/b', "
+        f"'chat_template': '{'x ' * 10_000}', 'max_model_len': 8192}}\n"
+    )
+    entries = [
+        json.dumps({"log": line[at : at + (16 << 10)], "stream": "stdout",
+                    "time": f"2026-06-06T03:41:23.{at}Z"})
+        for at in range(0, len(line), 16 << 10)
+    ]  # fmt: skip
+    found = of(ConfigRecorded, events("\n".join(entries)))[0]
+    assert found.settings["max_model_len"] == 8192
+
+
+def test_only_the_last_piece_of_a_redrawn_line_goes_on_in_the_next():
+    bar = "Capturing CUDA graphs:  {:2}%|███       | {}/4 [00:0{}<00:03,  1.00it/s]"
+    bars = "\r".join(bar.format(25 * n, n, n) for n in range(1, 5))
+    stamp = "2026-06-06T03:41:2{}Z stderr {} "
+    cut = bars.index("3/4")
+    lines = (
+        "INFO 06-06 03:41:20 [core.py:112] Initializing a V1 LLM engine (v0.22.1) with "
+        "config: model='a/b', device_config=cuda",
+        f"{bars[:cut]}",
+        f"{bars[cut:]}",
+    )
+    tags = ("F", "P", "F")
+    text = [
+        stamp.format(n, tag) + line
+        for n, (tag, line) in enumerate(zip(tags, lines, strict=True))
+    ]
+    whole = [stamp.format(0, "F") + lines[0], stamp.format(2, "F") + bars]
+    one, other = (
+        of(CaptureProgress, events("\n".join(rows)))[0].states for rows in (text, whole)
+    )
+    assert one == other
 
 
 def test_the_loggers_of_nim_state_level_time_and_module():

@@ -107,7 +107,7 @@ def test_other_loggers_stamp_is_not_a_collectors():
 
 @pytest.mark.parametrize(
     "text", ["2026-01-21 08:28:33,853", "2026-01-21T08:28:33.853Z", "1768984113.853",
-             "1768984113853"],
+             "1768984113853", "1768984113853000000"],
 )  # fmt: skip
 def test_stamps_of_json_logs(text):
     found = full_stamp(text)
@@ -141,6 +141,14 @@ def test_the_year_follows_from_a_full_stamp_of_another_logger():
     other = "2025-08-21 09:51:16,919 - INFO - autotuner.py:651 - flashinfer.jit: x\n"
     run = started(LINE + other, not_after=LATER)
     assert (year_of(run), run.year_from) == (2025, "log")
+
+
+def test_colours_between_level_and_time_hide_no_year():
+    line = "{}INFO{} 08-21 08:29:36 [core.py:112] Initializing a V1 LLM engine (v0.9.2) with config:"
+    other = "2025-08-21 08:29:37,123 - a.b - INFO - connected"
+    for colours in (("", ""), ("\x1b[32m", "\x1b[0m"), ("^[[32m", "^[[0m")):
+        text = line.format(*colours) + f" model='a/b'\n{other}\n"
+        assert events(text)[0].time == utc(2025, 8, 21, 8, 29, 36)
 
 
 def test_a_full_stamp_of_another_day_shows_no_year():
