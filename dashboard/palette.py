@@ -60,6 +60,7 @@ PHASE_MEANINGS: dict[str, str] = {
     "init_model": "load",
     "quantize": "load",
     "reload_weights": "load",
+    "partition_model": "load",
     "profile_run": "profile",
     "graph_memory_profile": "profile",
     "kv_cache": "kv_cache",

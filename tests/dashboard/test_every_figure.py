@@ -37,7 +37,7 @@ from warmup_insights.model.figures import (
 from warmup_insights.model.summary import RunSummary
 from warmup_insights.runs import current
 from warmup_insights.storage import EventStore
-from warmup_insights.storage.summaries import FIGURES as FIGURES_OF_LISTS
+from warmup_insights.storage.summaries import COLUMNS
 
 BY_LABEL = {shown.label(figure.name): figure for figure in FIGURES}
 NO_FIGURES = {
@@ -202,7 +202,7 @@ def test_the_list_of_runs(monkeypatch, known):
             shown = row.get(column)  # a column that is empty for all is left out
             unknown = shown is None or shown != shown
             assert (None if unknown else shown) == value, (row["name"], column)
-        doubted = [n for n in FIGURES_OF_LISTS.values() if n in contradictory(summary)]
+        doubted = [n for n in COLUMNS.values() if n in contradictory(summary)]
         marked = row.get("doubtful")
         written = marked if isinstance(marked, str) else None
         assert written == doubtful(doubted)

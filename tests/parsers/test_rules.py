@@ -10,7 +10,9 @@ from parsers import DIALECTS, all_rules
 from parsers.base import LineRule, Sample
 from parsers.engine.envelope import Record, peel
 from warmup_insights.model.events import PhaseMarked, ServerReady
-from warmup_insights.testing import check_rule
+from warmup_insights.model.phases import phase_words
+from warmup_insights.model.spans import STAGE_OF_SPAN
+from warmup_insights.testing import check_rule, matches
 
 RULES = all_rules()
 SAMPLES = [
@@ -65,6 +67,19 @@ def test_a_sample_holds_what_the_rule_itself_fixes():
         wrong = dataclasses.replace(rule, build=lambda match, made=made: made)
         with pytest.raises(AssertionError, match="wheels"):
             check_rule(wrong, [wrong])
+
+
+def test_every_phase_of_a_rule_has_words():
+    """Without an entry commands and pages show the name with spaces."""
+    made = (one for rule in RULES for sample in rule.samples
+            for _, found in matches(sample.line, [rule]) for one in found)  # fmt: skip
+    names = {one.name for one in made if isinstance(one, PhaseMarked)}
+    nameless = [
+        name
+        for name in sorted(names | {*STAGE_OF_SPAN.values()})
+        if phase_words(name) == name.replace("_", " ")
+    ]
+    assert nameless == [], "add them to `_WORDS` in warmup_insights/model/phases.py"
 
 
 @pytest.mark.parametrize(("rule", "sample"), SAMPLES)

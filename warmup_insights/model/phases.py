@@ -5,13 +5,16 @@ from __future__ import annotations
 from warmup_insights.model.summary import OF_OTHER_RANK, PHASES
 
 _WORDS = {
-    "buckets": "warming buckets", "unlogged": "unlogged time",
+    "buckets": "warming buckets", "unlogged": "unlogged time", "warmup": "warm-up",
     "import": "importing modules", "configure": "configuring the engine",
     "start_workers": "starting workers", "start_engine": "starting the engine",
     "init_worker": "initialising workers", "init_device": "initialising the device",
     "init_model": "initialising the model", "load_model": "loading the model",
     "distributed_init": "connecting the ranks", "load_weights": "loading weights",
-    "download": "downloading weights", "profile_run": "the profiling run",
+    "download": "downloading weights", "quantize": "quantising weights",
+    "reload_weights": "loading weights again", "partition_model": "partitioning the model",
+    "prepare_model": "preparing the model", "model_switch": "switching the model",
+    "profile_run": "the profiling run",
     "graph_memory_profile": "estimating graph memory",
     "kv_cache": "allocating the KV cache", "compile": "compilation",
     "kv_connector": "making the KV connector",

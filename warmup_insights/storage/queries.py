@@ -23,7 +23,7 @@ from warmup_insights.storage.schema import (
     source_lines,
     sources,
 )
-from warmup_insights.storage.summaries import FIGURES, read_bucket_row, read_summary
+from warmup_insights.storage.summaries import COLUMNS, read_bucket_row, read_summary
 
 _EQUAL = frozenset(
     {"label", "source_id", "source_kind", "engine", "version", "model",
@@ -36,10 +36,10 @@ _TIMES = ("started_at", "created_at", "updated_at", "heartbeat_at")
 RUN_COLUMNS = (
     "run_id", "label", "notes", "engine", "version", "model", "device_kind",
     "device_name", "status", *_TIMES, "synthetic", "source_kind", "source_name",
-    "num_events", "process", *FIGURES, "doubtful", "start",
+    "num_events", "process", *COLUMNS, "doubtful", "start",
 )  # fmt: skip
 """Of a run list: columns of a run, then those of its summary."""
-_NUMBERS = (*FIGURES, *_TIMES, "num_events")
+_NUMBERS = (*COLUMNS, *_TIMES, "num_events")
 _NUMERIC = {int, float, bool, type(None)}
 _INFINITE = frozenset({float("inf"), float("-inf")})
 _started = sa.func.coalesce(runs.c.started_at, runs.c.created_at)

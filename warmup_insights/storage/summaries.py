@@ -20,7 +20,7 @@ from warmup_insights.model.summary import (
 from warmup_insights.storage.engine import ForeignValueError
 from warmup_insights.storage.rows import clean_text, to_json
 
-FIGURES = {
+COLUMNS = {
     "ready_s": "ready_s", "wall_s": "wall_s", "warmup_s": "warmup_s",
     "captured_percent": "captured_percent", "num_kv_blocks": "num_kv_blocks",
     "missed": "misses",
@@ -43,8 +43,8 @@ def summary_row(summary: RunSummary, num_events: int) -> dict[str, Any]:
         "num_events": num_events,
         "status": summary.status,
         "started_at": summary.time.started,
-        **{name: BY_NAME[figure].read(summary) for name, figure in FIGURES.items()},
-        "doubtful": " ".join(f for f in FIGURES.values() if f in doubted) or None,
+        **{name: BY_NAME[figure].read(summary) for name, figure in COLUMNS.items()},
+        "doubtful": " ".join(f for f in COLUMNS.values() if f in doubted) or None,
         "start": summary.start.words,
     }
 

@@ -96,10 +96,6 @@ class RunFold:
         self._ranks: set[int | None] = set()
         self._routes: dict[type[Event], tuple[Callable[[Any], None], ...]] = {}
 
-    def add(self, event: Event) -> None:
-        """Take an event, in the order of the run."""
-        self.add_all((event,))
-
     def add_all(self, events: Iterable[Event]) -> None:
         """Take events, in the order of the run."""
         routes, ranks = self._routes, self._ranks
