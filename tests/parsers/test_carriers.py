@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import codecs
 import csv
 import io
 import json
@@ -79,7 +80,8 @@ def without_places(value: Any) -> Any:
 @pytest.mark.parametrize("path", [*logs()])
 def test_a_log_states_the_same_whatever_carried_it(path):
     data = path.read_bytes()
-    text = data.decode("utf-8", "replace")
+    encoding = "utf-16" if data.startswith(codecs.BOM_UTF16_LE) else "utf-8"
+    text = data.decode(encoding, "replace")
     lines = text.removesuffix("\n").split("\n")
     expected = facts(data)
     for name, carry in CARRIERS.items():
