@@ -36,8 +36,7 @@ def _step(match: re.Match[str]) -> Made:
     else:
         # Two dimensions: vllm-fork V0, whose plain pass runs without graphs.
         bucket, mode = (int(batch), int(length)), mode or "eager"
-    # vllm-fork 1.22 writes its phases in small letters, and captures all. (The reference
-    # engine does so and may leave some out: the time of the one before is unknown then.)
+    # vllm-fork 1.22 and vllm-gaudi 0.10 write phases in small letters, and capture all.
     may_skip = not word.endswith(("/prompt", "/decode"))
     return StepLine(
         phase, mode, int(index), int(total), bucket, _free(free), may_skip=may_skip

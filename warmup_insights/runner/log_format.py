@@ -408,8 +408,10 @@ def _usable_blocks(event: KVCacheAllocated, _: Seen) -> str:
 
 
 def _gaudi_step(event: WarmupStep, _: Seen) -> str:
-    word = event.phase.capitalize() if event.mode != "graph" else f"Graph/{event.phase}"
-    return step_line(event, word, DIMENSIONS)
+    word = event.phase.capitalize()
+    return step_line(
+        event, f"Graph/{word}" if event.mode == "graph" else word, DIMENSIONS
+    )
 
 
 def _gaudi_miss(event: BucketMiss, _: Seen) -> str:
