@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 
 from warmup_insights.cli import COMMANDS
+from warmup_insights.cli.export import export
 
 ROOT = Path(__file__).resolve().parents[1]
 DOCS = ROOT / "docs"
@@ -84,6 +85,13 @@ def test_every_command_is_in_the_readme_and_the_reference(name):
     """Also what guards against a generated block that came out empty."""
     assert f"| `{name}` | {COMMANDS[name]} |" in README
     assert f"Usage: warmup-insights {name} " in REFERENCE
+
+
+def test_every_format_has_a_row_on_its_page():
+    choice = next(o for o in export.params if o.name == "form").type
+    page = (DOCS / "export.md").read_text("utf-8")
+    missing = [name for name in choice.choices if f"\n| `{name}` |" not in page]
+    assert missing == [], "the table of docs/export.md has a row for each format"
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda p: str(p.relative_to(ROOT)))

@@ -111,7 +111,7 @@ class Dispatcher:
                 if match is not None:
                     if len(self._last) > 2048:
                         self._last.clear()
-                    is_open = not rule.levels and not rule.files
+                    is_open = not (rule.levels or rule.files or rule.not_files)
                     self._last[head] = (rule, is_open, rule.match)
                     return rule, match
         return None

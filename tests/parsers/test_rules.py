@@ -8,6 +8,7 @@ import pytest
 
 from parsers import DIALECTS, all_rules
 from parsers.base import LineRule, Sample
+from parsers.engine.dispatch import Dispatcher
 from parsers.engine.envelope import Record, peel
 from warmup_insights.model.events import PhaseMarked, ServerReady
 from warmup_insights.model.phases import phase_words
@@ -67,6 +68,14 @@ def test_a_sample_holds_what_the_rule_itself_fixes():
         wrong = dataclasses.replace(rule, build=lambda match, made=made: made)
         with pytest.raises(AssertionError, match="wheels"):
             check_rule(wrong, [wrong])
+
+
+def test_a_module_that_a_rule_leaves_out_is_left_out_behind_another_one():
+    """The rule of the last line that began alike is tried first."""
+    rule = LineRule("wheels", "wheels", "all wheels turn", not_files=("b.py",))
+    dispatcher = Dispatcher([rule])
+    found = [dispatcher.find("all wheels turn", "INFO", f"{n}.py:1") for n in "aba"]
+    assert [one is not None for one in found] == [True, False, True]
 
 
 def test_every_phase_of_a_rule_has_words():

@@ -451,8 +451,7 @@ _STAGES = {"warmed up": "warmed up, not ready yet"}
 
 def progress_text(here: Progress) -> str:
     """What is going on, and the step of how many where that is known."""
-    name = here.stage.replace("warm-up", "warmup").replace(" ", "_")
-    words = _STAGES.get(here.stage) or phase_words(name)
+    words = _STAGES.get(here.stage) or phase_words(here.stage_name)
     if here.total is None or here.index is None:
         return words
     what = "step"

@@ -908,6 +908,11 @@ class Progress(Part):
     longest_silence_s: float = 0.0
     """The longest time without an event so far."""
 
+    @property
+    def stage_name(self) -> str:
+        """The stage as phases are named: `prompt_warmup`, `load_model`."""
+        return self.stage.replace("warm-up", "warmup").replace(" ", "_")
+
 
 class Contradiction(Part):
     """Evidence that breaks a law of every run."""
