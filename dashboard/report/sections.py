@@ -220,7 +220,7 @@ def run_sections(run: RunWithLines) -> list[Section]:
         ("Buckets and captures", _buckets),
         ("CUDA graphs", _graphs),
         ("Sampler and defragmenter", _stages),
-        ("Bucket misses", _misses),
+        ("While serving", _late_work),
         ("Settings", _settings),
     ):
         section = Section(title, made_up)
@@ -306,7 +306,7 @@ def _stages(section: Section, folded: Folded) -> None:
     section.chart(defrag_picture(summary))
 
 
-def _misses(section: Section, folded: Folded) -> None:
+def _late_work(section: Section, folded: Folded) -> None:
     summary = folded.summary
     section.table("Shapes without a bucket", misses_frame(summary, diagnose(summary)))
     section.table("Compiled while serving", late_frame(summary))
