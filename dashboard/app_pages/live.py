@@ -92,7 +92,7 @@ def _show(run: RunRecord) -> None:
     with st.container(border=True):
         head = st.container(horizontal=True, vertical_alignment="center")
         with head:
-            st.markdown(f"#### {markdown(run.name)}", width="content")
+            st.subheader(markdown(run.name), anchor=False, width="content")
             widgets.status_badges(status, folded.summary)
             made_up = shown.provenance(run)
             if made_up is not None:

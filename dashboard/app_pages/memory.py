@@ -195,7 +195,7 @@ def _choice(rows: list[ConfigurationRow], label: str | None) -> Pick | None:
         if found is None:
             st.markdown("No configuration states the figure that this goal counts.")
             return None
-        st.markdown(f"#### {markdown(settings_text(found.row, names))}")
+        st.subheader(markdown(settings_text(found.row, names)), anchor=False)
         made = "" if found.row.run_id else "Planned, not run: "
         why = made + found.why
         st.markdown(f"{markdown(why[0].upper() + why[1:])}.")

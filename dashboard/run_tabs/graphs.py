@@ -21,6 +21,7 @@ from dashboard.charts.steps import (
 from dashboard.shown import figure
 from dashboard.text import markdown
 from dashboard.widgets import View
+from warmup_insights.analysis.oddities import took_more_than_budget
 from warmup_insights.model.figures import text_of
 from warmup_insights.model.summary import CaptureBar, PhaseBuckets, RunSummary
 
@@ -109,7 +110,7 @@ def explanation(summary: RunSummary, phase: str) -> str:
         text += f". They take {shows('graph_used_bytes')}"
         if part.graph_budget_bytes is not None:
             text += f" of a budget of {shows('graph_budget_bytes')}"
-            if part.graph_used_bytes > 1.05 * part.graph_budget_bytes:
+            if took_more_than_budget(part):
                 text += "; the rest came from the other phase"
     return text + "."
 

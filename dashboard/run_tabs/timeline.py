@@ -89,9 +89,10 @@ def _steps(view: View) -> None:
 def _gaps(view: View) -> None:
     gaps = gaps_frame(view.summary)
     if gaps.empty:
+        what = "lines" if view.summary.is_log else "events"
         widgets.empty(
             "Unlogged time",
-            "No two lines are two seconds or more apart with a second of it unexplained.",
+            f"No two {what} are two seconds or more apart with a second of it unexplained.",
         )
     seconds = st.column_config.NumberColumn(format="%.1f")
     view.table(

@@ -28,7 +28,7 @@ SMALL = (
     "--max-num-seqs=2",
     "--max-num-batched-tokens=64",
 )
-TITLE = f"{'load model':<18} "
+TITLE = f"{'loading the model':<34} "
 SIMULATED = ("--device=simulated:gaudi2", "--max-model-len=1024", "--max-num-seqs=4")
 
 

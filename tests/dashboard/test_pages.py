@@ -40,7 +40,15 @@ def open_page(monkeypatch, database, page: str, **query) -> AppTest:
 
 def texts(app: AppTest) -> str:
     """Everything that is written on the page."""
-    parts = [*app.markdown, *app.caption, *app.title, *app.error, *app.code, *app.text]
+    parts = [
+        *app.markdown,
+        *app.caption,
+        *app.title,
+        *app.subheader,
+        *app.error,
+        *app.code,
+        *app.text,
+    ]
     return "\n".join(str(part.value) for part in parts)
 
 
@@ -292,7 +300,7 @@ def test_the_pick_follows_the_goal(monkeypatch, full_database, goal, wanted):
     assert f"**Pick for {GOALS[goal]}**" in shown
     if wanted is not None:
         reserve = {"recorded 2": "0\\.1", "recorded 1": "0\\.1875"}[wanted]
-        heading = next(m.value for m in app.markdown if m.value.startswith("####"))
+        (heading,) = [each.value for each in app.subheader]
         assert reserve in heading
 
 

@@ -11,7 +11,7 @@ from warmup_insights.analysis.sentences import (
     spike_words,
 )
 from warmup_insights.model.figures import graph_memory_bytes
-from warmup_insights.model.summary import PHASES, RunSummary
+from warmup_insights.model.summary import PHASES, PhaseBuckets, RunSummary
 from warmup_insights.rules import is_bucketing_off
 from warmup_insights.rules.setting_lives import has_setting
 from warmup_insights.units import format_bytes, format_duration, format_percent
@@ -72,12 +72,18 @@ def _captures(summary: RunSummary) -> Iterator[str]:
                 f"neighbours, {format_duration(part.spikes_s)} more in all"
                 f"{spike_words(summary)}."
             )
-        budget, used = part.graph_budget_bytes, part.graph_used_bytes
-        if budget and used is not None and used > 1.05 * budget:
+        if took_more_than_budget(part):
             yield (
-                f"The {phase} graphs took {format_bytes(used)} of a budget of "
-                f"{format_bytes(budget)}; the rest came from the other phase."
+                f"The {phase} graphs took {format_bytes(part.graph_used_bytes)} of a budget "
+                f"of {format_bytes(part.graph_budget_bytes)}; the rest came from the other "
+                "phase."
             )
+
+
+def took_more_than_budget(part: PhaseBuckets) -> bool:
+    """Whether graphs took more than their share, which that of the other phase had left."""
+    budget, used = part.graph_budget_bytes, part.graph_used_bytes
+    return bool(budget and used is not None and used > 1.05 * budget)
 
 
 def _coverage(summary: RunSummary) -> Iterator[str]:

@@ -13,7 +13,7 @@ import sys
 import tempfile
 import time
 from collections.abc import Iterable
-from typing import IO, TYPE_CHECKING, Protocol
+from typing import IO, TYPE_CHECKING
 
 import click
 import msgspec
@@ -85,21 +85,6 @@ def follow(
     return following.outcome
 
 
-class _Log(Protocol):
-    """What grows."""
-
-    name: str
-    has_ended: bool
-
-    def wait(self, seconds: float) -> bytes:
-        """What was written within that time, or since; empty when nothing was."""
-        ...
-
-    def ingest(self) -> Outcome:
-        """Store all of it."""
-        ...
-
-
 class _File:
     """A file, which may not be there yet; it has no end."""
 
@@ -163,6 +148,10 @@ class _Pipe:
             return ingest_file(self._store, self._copy, self.name, self._options)  # type: ignore[arg-type]
         finally:
             self._copy.seek(0, os.SEEK_END)
+
+
+_Log = _File | _Pipe
+"""What grows."""
 
 
 class _Following:
