@@ -26,7 +26,7 @@ from pathlib import Path
 from types import SimpleNamespace
 
 from warmup_insights.recorder import Recorder
-from warmup_insights.vllm_plugin import device
+from warmup_insights.vllm_plugin import device, workers
 from warmup_insights.vllm_plugin.hooks import Attachment, Hook
 from warmup_insights.vllm_plugin.hpu import bridge
 from warmup_insights.vllm_plugin.hpu import buckets as hpu_buckets
@@ -77,6 +77,7 @@ def quiet(session, call):
 
 CASES = {
     "a probe that does nothing": ("nothing", quiet, ()),
+    "a worker's step that does not fail": ("execute_model", workers.step, (None,)),
     "a served step: execute_model": ("execute_model", hpu_serving.serve_step, (None,)),
     "a served step: find_decode_bucket": (
         "find_decode_bucket", hpu_buckets.find_decode_bucket, (3, 100),
@@ -139,8 +140,9 @@ def cost_per_call():
         )
         plain = time_calls(getattr(engine, name), given)
         hook = Hook(
-            engine="vllm", topic="t", module="m", owner="Engine", name=name, probe=probe
-        )
+            engine="vllm", topic="t", module="m", owner="Engine", name=name, probe=probe,
+            only_errors=probe is workers.step,
+        )  # fmt: skip
         attachment = Attachment(hook, session, Engine)
         attachment.attach()
         watched = time_calls(getattr(engine, name), given)

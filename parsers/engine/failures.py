@@ -96,7 +96,7 @@ _LAUNCHER = re.compile(
 """What a program raises whose child failed."""
 _OF_A_CHILD = "RuntimeError: Error raised in subprocess:"
 """Above what the child printed (`model_executor/models/registry.py _run_in_subprocess`)."""
-_GONE = re.compile(r"(?:died|exited) unexpectedly")
+_GONE = re.compile(r"(?:died|exited) unexpectedly|died with exit code")
 """A process that printed no error of its own ended: what others print follows from it."""
 _NOT_BOUND = "error while attempting to bind on address"
 """What uvicorn prints right below `Application startup complete.` and ends with, where it

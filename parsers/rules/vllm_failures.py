@@ -551,12 +551,14 @@ FAILURE_RULES: tuple[LineRule, ...] = (
             "Got fatal signal from worker",
             "output_handler failed",
             "background task failed",
+            "while running API servers",
         ),
         r".{0,120}?(?:Engine background task failed|EngineCore failed to start|WorkerProc failed to start|"
         r"(?:EngineCore|WorkerProc) hit an exception|EngineCore encountered a fatal error|"
         r"Uncaught exception|died unexpectedly|Engine process failed to start|"
         r"Exception in worker \w{1,40} while|"
-        r"Got fatal signal from worker|AsyncLLM output_handler failed).{0,300}",
+        r"Got fatal signal from worker|AsyncLLM output_handler failed|"
+        r"Exception occurred while running API servers).{0,300}",
         build=_failure("error", heading=True),
         levels=("ERROR", "CRITICAL"),
         samples=(

@@ -1621,27 +1621,38 @@ def test_memory_that_ran_out_while_a_graph_was_recorded(frames, phase):
 
 
 PROGRAM = "(MainProcess pid=3) ERROR 07-16 11:00:00 [utils.py:599] {}\n"
-OF_SERVERS = "".join(
-    map(
-        PROGRAM.format,
-        (
-            "Exception occurred while running API servers: Engine core process "
-            "EngineCore_DP1 died unexpectedly.",
-            "Traceback (most recent call last):",
-            '  File "/x/vllm/v1/utils.py", line 9, in wait_for_completion_or_failure',
-            "RuntimeError: Engine core process EngineCore_DP1 died unexpectedly.",
-        ),
+
+
+def of_servers(cause):
+    """What the program of several API servers prints when a process of theirs ends."""
+    lines = (
+        f"Exception occurred while running API servers: {cause}",
+        "Traceback (most recent call last):",
+        '  File "/x/vllm/v1/utils.py", line 9, in wait_for_completion_or_failure',
+        f"RuntimeError: {cause}",
     )
-)
+    return "".join(map(PROGRAM.format, lines))
+
+
+OF_SERVERS = of_servers("Engine core process EngineCore_DP1 died unexpectedly.")
 
 
 @pytest.mark.parametrize("is_first", [True, False])
-def test_what_ends_serving_is_printed_before_other_processes_are_stopped(is_first):
+@pytest.mark.parametrize(
+    "cause",
+    [
+        "Engine core process EngineCore_DP1 died unexpectedly.",
+        "Process ApiServer_1 (PID: 4711) died with exit code None",
+    ],
+)
+def test_what_ends_serving_is_printed_before_other_processes_are_stopped(
+    cause, is_first
+):
     """The program of several API servers stops them, and the engines that are left."""
-    parts = [OF_SERVERS, STOP] if is_first else [STOP, OF_SERVERS]
+    parts = [of_servers(cause), STOP] if is_first else [STOP, of_servers(cause)]
     end = folded(events(START + READY + "".join(parts))).summary.serving.end
     assert end.kind == ("error" if is_first else "shutdown")
-    assert is_first == ("EngineCore_DP1 died" in end.message)
+    assert is_first == (cause in end.message)
 
 
 REFUSED = (

@@ -23,6 +23,7 @@ from warmup_insights.cli import vllm as vllm_command
 from warmup_insights.errors import InputError
 from warmup_insights.model.events import (
     Failure,
+    PhaseMarked,
     RunFinished,
     RunStarted,
     ServerReady,
@@ -135,13 +136,30 @@ def test_a_program_whose_children_have_the_engines_is_their_runs(
                     RunRecord(run_id=run_id, source_name="vllm bench startup",
                               status=status, started_at=10.0 + number)
                 )  # fmt: skip
-                transaction.append(run_id, [RunStarted(engine="vllm"), end])
-    assert vllm_command.recorded_runs(str(database), "r", 2) == kept
-    assert vllm_command.recorded_runs(str(database), kept[0], 1) == kept[:1]
+                failed = [Failure(failure="error", message="of a child")] * (
+                    status == "failed"
+                )
+                transaction.append(run_id, [RunStarted(engine="vllm"), *failed, end])
+    assert vllm_command.recorded_runs(str(database), "r") == kept
     with EventStore(database) as store:
         assert {run.run_id for run in store.runs()} == {
             *(starts if kept == ["r"] else kept)
         }
+
+
+def test_a_program_with_an_engine_of_its_own_keeps_its_run(tmp_path):
+    database = tmp_path / "runs.db"
+    with EventStore(database) as store:
+        for run_id in ("r", "c"):
+            with store.begin() as transaction:
+                transaction.ensure_run(
+                    RunRecord(run_id=run_id, source_name="vllm serve", status="unknown",
+                              started_at=10.0)
+                )  # fmt: skip
+                transaction.append(
+                    run_id, [PhaseMarked(name="configure", edge="start")]
+                )
+    assert vllm_command.recorded_runs(str(database), "r") == ["r"]
 
 
 def test_any_vllm_command_gets_its_own_arguments(tmp_path):

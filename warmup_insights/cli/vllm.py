@@ -20,6 +20,7 @@ from warmup_insights.model.events import (
     ConfigRecorded,
     Event,
     Failure,
+    Note,
     PhaseMarked,
     RunFinished,
     RunStarted,
@@ -34,6 +35,9 @@ from warmup_insights.vllm_plugin import facts, launch, settings
 from warmup_insights.vllm_plugin.check import NOT_INSTALLED, check
 from warmup_insights.vllm_plugin.table import HOOKS
 
+_OF_PROGRAM = (
+    RunStarted, ConfigRecorded, Failure, Note, ShutdownRequested, RunFinished,
+)  # fmt: skip
 SETTLE_S = 3.0
 """How long the end waits at most for the last events."""
 
@@ -132,11 +136,10 @@ def _run(
 
         ending = launch.run_command(command, environ, begin)
         _wait_for_others(db, run_id)
-        last = last_events(db, run_id, ending)
-        for event in last:
+        for event in last_events(db, run_id, ending):
             recorder.record(event)
         recorder.close()
-    for each in recorded_runs(db, run_id, len(events) + len(last)):
+    for each in recorded_runs(db, run_id):
         click.echo(f"Recorded as run {each}: warmup-insights show {each}", err=True)
     return ending.exit_code
 
@@ -178,26 +181,31 @@ def _wait_for_others(db: str, run_id: str) -> None:
         time.sleep(0.1)
 
 
-def recorded_runs(db: str, run_id: str, num_own: int) -> list[str]:
+def recorded_runs(db: str, run_id: str) -> list[str]:
     """The runs of a program that has ended, the oldest first.
 
     A program whose child processes have the engines, such as `vllm bench startup`, has none
-    itself: its own run, of which only this command has recorded its `num_own` events, is
-    removed where theirs state what became of it.
+    itself: its own run is removed where theirs state what became of it.
     """
     with suppress(StoreError), open_store(db, read_only=False) as store:
         run = store.run(run_id)
-        is_empty = run.num_events <= num_own
         others = [
             other
-            for other in (store.runs(since=run.started_at) if is_empty else [])
+            for other in reversed(store.runs(since=run.started_at))
             if other.source_name == run.source_name and other.run_id != run_id
         ]
         is_known = run.status == "unknown" or any(o.status == "failed" for o in others)
-        if others and is_known:
+        if others and is_known and all(map(_is_of_program, store.events(run_id))):
             delete_runs(store, [run_id])
-            return [other.run_id for other in reversed(others)]
+            return [other.run_id for other in others]
     return [run_id]
+
+
+def _is_of_program(event: Event) -> bool:
+    """Whether a program without an engine of its own records an event, or we of it."""
+    if isinstance(event, PhaseMarked):
+        return event.name == "import"
+    return isinstance(event, _OF_PROGRAM)
 
 
 def last_events(db: str, run_id: str, ending: launch.Ending) -> list[Event]:

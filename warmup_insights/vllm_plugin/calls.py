@@ -65,6 +65,8 @@ def whole(value: Any) -> int | None:
 
     A tensor is anything else: to read it would wait for the device.
     """
+    if type(value) is int:  # mostly, and the other test takes five times as long
+        return value
     return int(value) if isinstance(value, Integral) else None
 
 
