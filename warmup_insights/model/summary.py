@@ -1023,6 +1023,12 @@ class RunSummary(Part, frozen=True, kw_only=True):
         return None
 
     @property
+    def fixed_blocks(self) -> int | None:
+        """How many KV blocks a setting gives, whatever memory there is; None without it."""
+        number = self.setting("num_gpu_blocks_override")
+        return None if number is None else int(number)
+
+    @property
     def title(self) -> str:
         """What a person calls the run where others have the same model."""
         return run_name(self.label, None, self.source.name, self.run_id)
