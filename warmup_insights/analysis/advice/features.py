@@ -45,7 +45,7 @@ class Feature:
         if match["variable"]:
             return f"{match['variable']}=1"
         if match["size"]:
-            return f"--{match['size']} of more than 1"
+            return f"--{match['size']} > 1"
         return f"--{match['option'] or match['negated']}"
 
     def is_on(self, config: Mapping[str, Value]) -> bool:
