@@ -473,8 +473,8 @@ FAILURE_RULES: tuple[LineRule, ...] = (
         # Not what runs others or carries what they gave it. The functions of `failure_frame`,
         # and what `failure_frame_compiler`, `compile_artifact_frame` and `failure_import`
         # read, have rules of their own.
-        r'\s{0,20}File "[^"]{1,200}(?:-packages/|/modules/(?=transformers_modules/))(?!torch/(?!_inductor/(?!standalone_|compile_fx)|'
-        rf"_dynamo/(?!aot_))|{CARRIERS}|vllm/compilation/caching)"
+        r'\s{0,20}File "[^"]{1,200}(?:-packages/|/modules/(?=transformers_modules/))(?!'
+        rf"{CARRIERS}|vllm/compilation/caching)"
         r'(?P<path>\w[\w./]{1,200})", line \d{1,7}, in '
         rf"(?!(?:{'|'.join(_FRAMES)}|<module>)\s*$)\S",
         PackageFrame,

@@ -290,7 +290,7 @@ def test_what_a_message_needs_is_not_left_out(message, wrong):
         ("ValueError: Some replay currently requires pipeline_parallel_size=1",
          "--pipeline-parallel-size 1, as the error requires"),
         ("ValueError: some_pool requires data_parallel_size > 1.",
-         "--data-parallel-size of more than 1, as the error requires"),
+         "--data-parallel-size > 1, as the error requires"),
         ("ValueError: --mamba-size can only be set with --enable-some-caching",
          "--enable-some-caching, as the error requires"),
         ("ValueError: some_traces requires `--some-endpoint` to be set.",
@@ -306,7 +306,7 @@ def test_what_a_message_needs_is_not_left_out(message, wrong):
         ("ValueError: A draft was named, but `num_speculative_tokens` was not provided",
          "num_speculative_tokens in --speculative-config, which was not provided"),
         ("ValueError: `--decode-context-parallel-size` (8) exceeds the maximum supported value "
-         "(4) for `--tensor-parallel-size` (8).", "--decode-context-parallel-size 4 or less"),
+         "(4) for `--tensor-parallel-size` (8).", "--decode-context-parallel-size 4"),
         ("ValueError: dcp_size must be a divisor of the heads.",
          "--decode-context-parallel-size, which must be a divisor of the heads"),
     ],

@@ -10,6 +10,7 @@ from warmup_insights.analysis.sentences import (
     count_text,
     spike_words,
 )
+from warmup_insights.bucketing.base import GPUS
 from warmup_insights.model.figures import graph_memory_bytes
 from warmup_insights.model.summary import PHASES, PhaseBuckets, RunSummary
 from warmup_insights.rules import is_bucketing_off
@@ -40,7 +41,7 @@ def _memory(summary: RunSummary) -> Iterator[str]:
         )
     reserved = memory.graph_reserved_bytes
     used = graph_memory_bytes(summary) or 0
-    is_fixed = summary.setting("num_gpu_blocks_override") is not None
+    is_fixed = summary.fixed_blocks is not None
     if reserved and used > 0 and used < 0.5 * reserved and not is_fixed:
         yield (
             f"Graphs took {format_bytes(used)} of {format_bytes(reserved)} reserved for "
@@ -211,7 +212,7 @@ def _unmeasured_memory(summary: RunSummary) -> Iterator[str]:
     """Only the workers of GPUs log it (vLLM `v1/worker/gpu_worker.py`)."""
     memory, device = summary.memory_or_none, summary.device.kind
     is_stated = memory.kv_cache_bytes is not None and memory.profile_bytes is None
-    if is_stated and device in (None, "cuda", "rocm", "xpu"):
+    if is_stated and device in (None, *GPUS):
         yield (
             "What weights, activations and graphs take of the device: "
             "VLLM_LOGGING_LEVEL=DEBUG logs what the profiling run measured"

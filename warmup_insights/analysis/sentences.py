@@ -80,10 +80,15 @@ def not_a_start(summary: RunSummary) -> str | None:
     return f"no start-up in this file; it holds {holds or 'no figure of one'}"
 
 
+def count_of(number: float, one: str, many: str | None = None) -> str:
+    """A count with its noun: `1 shape`, `2 shapes`."""
+    shown = f"{number:,.0f}" if number >= 1000 else f"{number:.4g}"
+    return f"{shown} {one if number == 1 else many or one + 's'}"
+
+
 def count_text(number: float, one: str, many: str | None = None) -> str:
     """A count with its noun; empty for none."""
-    shown = f"{number:,.0f}" if number >= 1000 else f"{number:.4g}"
-    return f"{shown} {one if number == 1 else many or one + 's'}" if number else ""
+    return count_of(number, one, many) if number else ""
 
 
 _WARMING = ("compile", "graph_capture", "multimodal_graphs")

@@ -16,7 +16,9 @@ PHASES: tuple[Phase, Phase] = ("prompt", "decode")
 DIMENSIONS = ("batch_size", "query_len", "num_blocks")
 """The three dimensions of a bucket, in the order of its fields."""
 
-WITHOUT_BUCKETS = ("cuda", "rocm", "xpu", "cpu", "tpu")
+GPUS = ("cuda", "rocm", "xpu")
+"""Kinds of devices whose workers are those of vLLM for GPUs."""
+WITHOUT_BUCKETS = (*GPUS, "cpu", "tpu")
 """Kinds of devices on which vLLM makes no buckets and sets no memory aside for graphs."""
 
 

@@ -32,7 +32,10 @@ _MEMORY_WORDS = (
     "can't allocate memory", "cannot allocate memory", "out_of_device_memory",
     "out_of_host_memory", "cublas_status_alloc_failed", "std::bad_alloc",
 )  # fmt: skip
-CARRIERS = "uvicorn/|uvloop/|starlette/|fastapi/|zmq/|cloudpickle/|triton/(?:runtime|compiler)/"
+CARRIERS = (
+    r"torch/(?!_inductor/(?!standalone_|compile_fx)|_dynamo/(?!aot_))|triton/(?:runtime|compiler)/|"
+    r"uvicorn/|uvloop/|starlette/|fastapi/|zmq/|cloudpickle/"
+)
 """Folders of packages that run what others give them, or carry it: no file of theirs names
 what failed, in a traceback that is printed or raised. For a pattern."""
 _ON_CHIP = re.compile(r"memory space [sv]mem\b")

@@ -208,7 +208,7 @@ def leaves_budget(summary: RunSummary) -> bool:
     """Whether the KV cache takes less than its budget: a setting gives its blocks, or a
     rank with less memory."""
     is_left = any(part.name == "unused" for part in summary.memory_or_none.parts)
-    return is_left or summary.setting("num_gpu_blocks_override") is not None
+    return is_left or summary.fixed_blocks is not None
 
 
 def kv_cache_bytes(summary: RunSummary) -> int | None:

@@ -1031,6 +1031,12 @@ class RunSummary(Part, frozen=True, kw_only=True):
         return None
 
     @property
+    def fixed_blocks(self) -> int | None:
+        """How many KV blocks a setting gives, whatever memory there is; None without it."""
+        number = self.setting("num_gpu_blocks_override")
+        return None if number is None else int(number)
+
+    @property
     def title(self) -> str:
         """What the run is called."""
         return run_name(

@@ -227,7 +227,7 @@ def _whole_sections(config: Any) -> dict[str, str]:
     return texts
 
 
-_OF_PACKAGE = re.compile(rf"-packages/(?!torch/|{CARRIERS})(\w[\w./]{{0,200}}\.py)$")
+_OF_PACKAGE = re.compile(rf"-packages/(?!{CARRIERS})(\w[\w./]{{0,200}}\.py)$")
 """Files that name what failed: not what runs it, or carries what it was given."""
 
 

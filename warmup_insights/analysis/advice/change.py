@@ -37,8 +37,3 @@ def as_set(changes: Mapping[str, Value]) -> str:
         else f"--{name.replace('_', '-')}" + ("" if text is True else f" {text}")
         for name, text in texts.items()
     )
-
-
-def count_of(number: int, noun: str) -> str:
-    """A count with its noun: `1 shape`, `2 shapes`."""
-    return f"{number:,} {noun}" if number == 1 else f"{number:,} {noun}s"

@@ -45,7 +45,7 @@ class Feature:
         if match["variable"]:
             return f"{match['variable']}=1"
         if match["size"]:
-            return f"--{match['size']} of more than 1"
+            return f"--{match['size']} > 1"
         return f"--{match['option'] or match['negated']}"
 
     def is_on(self, config: Mapping[str, Value]) -> bool:
@@ -152,7 +152,7 @@ FEATURES: tuple[Feature, ...] = (
             "no --moe-backend of your own, or another one", "the engine picks one",
             is_default=True),
     Feature(r"all2all", "all2all_backend", "no --all2all-backend", "the engine picks one"),
-    Feature(r"(?<!encoder )(?<!encoder_)attention[_ -]backend|attention/backends/(?!\w{0,12}(?:mamba|gdn|linear|conv))",
+    Feature(r"(?<!encoder )(?<!encoder_)attention[_ -]backend|vllm/v1/attention/backends/(?!\w{0,12}(?:mamba|gdn|linear|conv))",
             "attention_backend",
             "no --attention-backend or VLLM_ATTENTION_BACKEND of your own, or another one",
             "the engine picks one", is_default=True),

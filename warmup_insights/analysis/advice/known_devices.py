@@ -411,4 +411,11 @@ ROWS: tuple[KnownError, ...] = (
               "slower; the line of the error is not the kernel's without it"),
           EAGER)),
     ),
+    *rows(
+        "setting_refused",
+        (r"ValueError: invalid literal for int\(\) with base 10: ('.{0,80}?')",
+         "A whole number cannot be read",
+         (Way("a whole number in the variable or option that has the value {1}: the frame above "
+              "the error names it"),)),
+    ),
 )  # fmt: skip

@@ -6,9 +6,10 @@ import math
 import re
 from collections.abc import Iterable
 
-from warmup_insights.analysis.advice.change import Way, count_of
+from warmup_insights.analysis.advice.change import Way
 from warmup_insights.analysis.advice.known_texts import KnownError, rows
 from warmup_insights.analysis.plan.planning import MAX_UTILIZATION
+from warmup_insights.analysis.sentences import count_of
 
 _FULLER = "each device holds more of the weights and of the KV cache"
 MOST_RANKS = 1025
@@ -534,7 +535,8 @@ ROWS: tuple[KnownError, ...] = (
          "A size of the model does not divide among the ranks",
          _fewer_ranks),
         (rf"assert .{{0,120}}% (?:self\.)?(?:{_RANKS}|tp_world_size|world_size)\)? == 0|"
-         rf"divisible by (?:the )?(?:{_RANKS}|TP|world_size)\b",
+         rf"divisible by (?:the )?(?:{_RANKS}|TP|world_size)\b|(?i:{_RANKS} must divide)|"
+         rf"must divide the {_RANKS}",
          "A size of the model does not divide among the ranks",
          (Way("a smaller --tensor-parallel-size, which divides the size that the error names",
               "each device holds more of the weights and of the KV cache"),)),

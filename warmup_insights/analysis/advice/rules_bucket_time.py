@@ -12,7 +12,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from statistics import fmean, median
 
-from warmup_insights.analysis.advice.change import Value, Way, count_of
+from warmup_insights.analysis.advice.change import Value, Way
 from warmup_insights.analysis.advice.facts import RunFacts, Start
 from warmup_insights.analysis.advice.finding import (
     Finding,
@@ -35,6 +35,7 @@ from warmup_insights.analysis.misses import (
     dimensions_of,
     whole_number,
 )
+from warmup_insights.analysis.sentences import count_of
 from warmup_insights.bucketing.linear import linear_range
 from warmup_insights.errors import InputError
 from warmup_insights.model.figures import BY_NAME

@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from statistics import median
 
-from warmup_insights.analysis.advice.change import Value, Way, count_of
+from warmup_insights.analysis.advice.change import Value, Way
 from warmup_insights.analysis.advice.facts import LEAST_S, RunFacts
 from warmup_insights.analysis.advice.finding import (
     MAX_LISTED,
@@ -29,6 +29,7 @@ from warmup_insights.analysis.plan.regenerate import (
     strategy_of,
     strategy_variable,
 )
+from warmup_insights.analysis.sentences import count_of
 from warmup_insights.bucketing.generate import generate
 from warmup_insights.errors import InputError
 from warmup_insights.model.events import Bucket

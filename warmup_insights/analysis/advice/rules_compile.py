@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterator, Sequence
 
 from warmup_insights.analysis.advice.cause import failure_rule, poisoned_by
-from warmup_insights.analysis.advice.change import Value, Way, count_of
+from warmup_insights.analysis.advice.change import Value, Way
 from warmup_insights.analysis.advice.facts import LEAST_S, Failed, RunFacts, Start
 from warmup_insights.analysis.advice.finding import (
     Finding,
@@ -18,6 +18,7 @@ from warmup_insights.analysis.advice.finding import (
 from warmup_insights.analysis.advice.ways import finding_of
 from warmup_insights.analysis.causes import KeyChange, key_change
 from warmup_insights.analysis.compare import SettingRow, compare_settings
+from warmup_insights.analysis.sentences import count_of
 from warmup_insights.analysis.summary.compilation import RECIPES
 from warmup_insights.model.summary import PHASES, CompilePart, RunSummary
 from warmup_insights.units import format_duration

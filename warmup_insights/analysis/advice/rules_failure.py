@@ -21,6 +21,7 @@ from warmup_insights.analysis.advice.stated import (
 )
 from warmup_insights.analysis.advice.ways import finding_of, num_ranks
 from warmup_insights.analysis.sentences import progress_text
+from warmup_insights.bucketing.base import GPUS
 from warmup_insights.model.summary import PHASES, RunSummary
 from warmup_insights.rules.setting_lives import has_setting
 from warmup_insights.units import GIB, format_bytes, format_duration
@@ -292,7 +293,7 @@ _OF_COMPILATION = ("compile", "graph_capture", "graph_memory_profile")
 def _past_the_stage(facts: RunFacts, found: Failed) -> Iterator[Way]:
     """What leaves out the stage that failed, where a start does without it."""
     stage = facts.stage
-    is_there = facts.summary.device.kind in ("cuda", "rocm", "xpu")
+    is_there = facts.summary.device.kind in GPUS
     if stage.startswith(_OF_COMPILATION) and is_there and not found.is_serving:
         yield EAGER
 
@@ -309,7 +310,7 @@ def _other_release(facts: RunFacts, found: Failed, price: str) -> Iterator[Way]:
     if not is_raised or price == _ANNOUNCES or found.is_serving:
         return
     kind = facts.summary.device.kind
-    if kind in ("cuda", "rocm", "xpu") and _OF_A_KERNEL.search(found.message):
+    if kind in GPUS and _OF_A_KERNEL.search(found.message):
         yield OWN_CHOICE
     yield OTHER_RELEASE
 

@@ -9,7 +9,7 @@ from dataclasses import replace
 from itertools import pairwise
 from statistics import fmean, median
 
-from warmup_insights.analysis.advice.change import Value, Way, count_of
+from warmup_insights.analysis.advice.change import Value, Way
 from warmup_insights.analysis.advice.facts import RunFacts, Start
 from warmup_insights.analysis.advice.finding import (
     Finding,
@@ -18,6 +18,7 @@ from warmup_insights.analysis.advice.finding import (
     severity_of,
     start_rule,
 )
+from warmup_insights.analysis.sentences import count_of
 from warmup_insights.model.figures import BY_NAME
 from warmup_insights.model.summary import PHASES, CaptureBar, GraphFacts, RunSummary
 from warmup_insights.rules.setting_lives import has_setting, read_version

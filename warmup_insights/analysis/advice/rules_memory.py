@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
-from warmup_insights.analysis.advice.change import Value, Way, count_of
+from warmup_insights.analysis.advice.change import Value, Way
 from warmup_insights.analysis.advice.facts import RunFacts
 from warmup_insights.analysis.advice.finding import Finding, Severity, rule, severity_of
 from warmup_insights.analysis.advice.ways import fits_with
@@ -24,6 +24,7 @@ from warmup_insights.analysis.plan.planning import (
     safe_margin,
     warmup_bytes,
 )
+from warmup_insights.analysis.sentences import count_of
 from warmup_insights.errors import InputError, SettingError
 from warmup_insights.model.figures import contradictory
 from warmup_insights.model.summary import PHASES, PhaseBuckets
@@ -77,7 +78,7 @@ class _Division:
 )
 def memory_plan(facts: RunFacts) -> Iterator[Finding]:
     """Other shares of memory give the KV cache or the graphs more, and stay safe."""
-    if facts.summary.setting("num_gpu_blocks_override") is not None:
+    if facts.summary.fixed_blocks is not None:
         return  # the number of blocks is set: no share changes it
     if facts.failed is not None:
         return

@@ -14,7 +14,7 @@ from warmup_insights.analysis.advice.cause import (
     held_by_others,
     is_free_before,
 )
-from warmup_insights.analysis.advice.change import Value, Way, count_of
+from warmup_insights.analysis.advice.change import Value, Way
 from warmup_insights.analysis.advice.facts import Failed, RunFacts
 from warmup_insights.analysis.advice.finding import Finding, first_lines, rule
 from warmup_insights.analysis.advice.ways import (
@@ -35,6 +35,7 @@ from warmup_insights.analysis.advice.ways import (
 )
 from warmup_insights.analysis.plan.planning import PlanSettings
 from warmup_insights.analysis.plan.regenerate import strategy_of
+from warmup_insights.analysis.sentences import count_of
 from warmup_insights.model.figures import BY_NAME
 from warmup_insights.model.summary import PHASES, StepCost
 from warmup_insights.units import GIB, MIB, format_bytes, format_duration
@@ -604,7 +605,7 @@ def _room_ways(
         return
     logits = tuple(fewer_logits(facts, found))
     yield from logits
-    is_fixed = facts.summary.setting("num_gpu_blocks_override") is not None
+    is_fixed = facts.summary.fixed_blocks is not None
     if is_fixed:
         yield Way(
             "a smaller --num-gpu-blocks-override, or none: the cache is as large as it sets",
@@ -852,7 +853,7 @@ def _less_cache(
     facts: RunFacts, found: Failed, total: float | None, margin: float | None
 ) -> Way:
     """A KV cache smaller by 1.5 times what was missing, or by the margin there was."""
-    share, fixed = facts.utilization, facts.summary.setting("num_gpu_blocks_override")
+    share, fixed = facts.utilization, facts.summary.fixed_blocks
     if not total:
         return Way(
             "a smaller KV cache: --gpu-memory-utilization lower by 0.03 or more",
@@ -862,7 +863,7 @@ def _less_cache(
     more = max(wanted, LEAST_ROOM_SHARE * total)
     blocks = facts.blocks_in(more)
     if fixed is not None:
-        value = int(fixed) - blocks if blocks and blocks < fixed else None
+        value = fixed - blocks if blocks and blocks < fixed else None
         less = f" {value}" if value is not None else f" lower by {format_bytes(more)}"
         changes = {} if value is None else {"num_gpu_blocks_override": value}
         return Way(

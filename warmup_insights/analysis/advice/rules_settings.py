@@ -8,7 +8,6 @@ from dataclasses import dataclass
 from statistics import median
 from typing import Any
 
-from warmup_insights.analysis.advice.change import count_of
 from warmup_insights.analysis.advice.facts import RunFacts, is_whole
 from warmup_insights.analysis.advice.finding import Finding, rule
 from warmup_insights.analysis.advice.rules_buckets import reads_ranges
@@ -16,6 +15,7 @@ from warmup_insights.analysis.plan.regenerate import (
     bucketing_inputs,
     bucketing_settings,
 )
+from warmup_insights.analysis.sentences import count_of
 from warmup_insights.analysis.summary.compilation import RECIPES
 from warmup_insights.bucketing.ranges import override_notes
 from warmup_insights.errors import InputError

@@ -23,6 +23,7 @@ from warmup_insights.analysis.advice.finding import (
 from warmup_insights.analysis.advice.rules_compile import recipe_setting
 from warmup_insights.analysis.advice.ways import allows_step
 from warmup_insights.analysis.summary.compilation import RECIPES
+from warmup_insights.bucketing.base import GPUS
 from warmup_insights.model.summary import RunSummary
 from warmup_insights.rules.setting_lives import has_setting
 from warmup_insights.units import format_bytes, format_duration
@@ -361,7 +362,7 @@ def profile_run(facts: RunFacts, start: Start) -> Iterator[Finding]:
     seconds = start.worth("profile_run")
     if seconds is None or facts.summary.engine.name != "vllm":
         return
-    if facts.summary.device.kind not in ("cuda", "rocm", "xpu"):
+    if facts.summary.device.kind not in GPUS:
         return
     compiled = facts.figure("compile_s")
     after = f", after {format_duration(compiled)} of compilation" if compiled else ""

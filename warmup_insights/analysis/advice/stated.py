@@ -24,9 +24,7 @@ from warmup_insights.analysis.advice.known_texts import (
     MAX_TEXT,
     OTHER_BUILD,
     OTHER_WEIGHTS,
-    KnownError,
     Statement,
-    rows,
 )
 
 MAX_QUOTE = 300
@@ -133,6 +131,12 @@ _ANY_NAME = (
     r"\b(?:VLLM|CUDA|HIP|NCCL|HF|TRITON|TORCH|PYTORCH|PT|RAY|HABANA|FLASHINFER|UCX|TPU|OMP)"
     r"(?:_[A-Z\d]{1,30}){1,9})\b[`']?"
 )
+_NO_SUCH = re.compile(r"\b(?:[Uu]nknown|[Uu]nsupported|[Ii]nvalid|[Uu]nrecognized)\b")
+_LISTED = re.compile(
+    r"\b(?:[Ss]upported|[Vv]alid|[Aa]vailable|[Aa]llowed|only support)\b(?: \w{1,20})?"
+    r"(?: are\b| is\b|:|=)"
+)
+"""A value that is not there, and those that are."""
 _LIMITED = re.compile(
     rf"(?:.{{0,80}}?[\s`'])??{_ANY_NAME}(?:\s?[=(:]\s?['\"]?[\w./-]{{1,60}}['\"]?\)?)? "
     r"(?P<limit>(?:(?:must|should|has to|needs to|can only|cannot|can't|can not|may not) "
@@ -157,8 +161,6 @@ _GIVEN = re.compile(
 """A setting that has to be there, with its value or the bound of it."""
 _SNAKE = re.compile(r"[a-z]_[a-z]|[<>]=")
 """A name of code or a comparison, where words for features are not all that is required."""
-_CONFIG = re.compile(r"\b(?:in|of) [a-z_]{0,40}_config\b")
-"""Where a text names the option that has a key."""
 _GOT = re.compile(r",? (?:but )?\(?got |; got |, but ")
 """Before what there is instead of what has to be."""
 _DOTTED = re.compile(
@@ -181,11 +183,8 @@ _DEVICE = re.compile(
 _QUANTISED = re.compile(
     r"(?i)\b(?:(?:nv|mx)?fp[48]|mx(?:fp)?\d|u?int[48](?:b\d)?|w\d{1,2}a\d{1,2}|quantiz\w{1,6}|weight_bits)\b"
 )
-_LIBRARIES = (
-    "VLLM_ROCM_USE_AITER_MLA", "VLLM_ROCM_USE_AITER_MOE", "VLLM_ROCM_USE_AITER",
-    "VLLM_USE_FLASHINFER_SAMPLER", "VLLM_USE_DEEP_GEMM",
-)  # fmt: skip
-"""Features that are libraries of kernels, which have others beside them."""
+_LIBRARIES = ("VLLM_ROCM_USE_AITER", "VLLM_USE_FLASHINFER", "VLLM_USE_DEEP_GEMM")
+"""What the settings begin with of libraries of kernels, which have others beside them."""
 CONFIGURING = ("configure", "import")
 """Stages in which an engine does nothing but read its settings."""
 OWN_CHOICE = Way(
@@ -286,8 +285,7 @@ def missing_remedy(
         name.lower().replace("_", "-").lstrip("-").partition("=")[0]
         for name in named_options(" ".join(remedies(message)))
     ]
-    is_there = any(name in known for name in names)
-    if (names and not is_there) or _VALUE.search(" ".join(remedies(message))):
+    if names and not any(name in known for name in names):
         yield way
 
 
@@ -296,7 +294,8 @@ def without_library(
 ) -> list[Way]:
     """The library of kernels that a text names turned off, where no way has that yet."""
     known = " ".join(way.suggestion for way in ways)
-    libraries = [f for f in named_features(text, config) if f.setting in _LIBRARIES]
+    named = named_features(text, config)
+    libraries = [f for f in named if f.setting.startswith(_LIBRARIES)]
     return [f.way(config) for f in libraries[:1] if f.setting not in known]
 
 
@@ -317,11 +316,8 @@ def statement(
 ) -> Statement | None:
     """What a message states, in a stage, the surest first; None where it states nothing of
     use."""
-    return (
-        _sentence(message, stage, config)
-        or _wide_text(message, config)
-        or _refused_value(message, stage, config)
-    )
+    found = _sentence(message, stage, config)
+    return found or _refused_value(message, stage, config)
 
 
 def _sentence(
@@ -352,59 +348,39 @@ def _sentence(
     return None
 
 
-def _wide_text(message: str, config: Mapping[str, Value]) -> Statement | None:
-    """The first row of `WIDE` that a message matches."""
-    for known in WIDE:
-        if match := known.match(message):
-            first, *others = known.filled(match)
-            first = replace(
-                first, suggestion=first.suggestion + present(message, config)
-            )
-            return Statement(known.rule, known.title, (first, *others))
-    return None
-
-
 def _refused_value(
     message: str, stage: str, config: Mapping[str, Value]
 ) -> Statement | None:
     """What a message states of a value: of a setting by its name, of anything where the engine
     does nothing but read settings."""
-    text = text_of(message)
-    if (
-        _OF_PYTHON.search(text)
-        or _INTERNAL.search(text)
-        or not _BY_ENGINE.search(message)
-    ):
+    title, text = "The engine refuses a value", text_of(message)
+    if not _BY_ENGINE.search(message) or _OF_PYTHON.search(text):
+        return None
+    if _NO_SUCH.search(text, 0, 100) and _LISTED.search(text):
+        listed = "one of those that the message lists, or a newer version that has it"
+        way = Way(f"{listed}{present(message, config)}")
+        return Statement("setting_refused", "The engine has no such value", (way,))
+    if _INTERNAL.search(text):
         return None
     is_configuring = stage in CONFIGURING
     named = _LIMITED.match(text) or _LACKED.match(text)
-    if named is not None and (
-        is_configuring
-        or is_setting(named["name"], config)
-        or _CONFIG.search(named["limit"])
-    ):
+    if named and (is_configuring or is_setting(named["name"], config)):
         way = _within(named["name"], named["limit"].strip(), text, config)
-        return Statement("setting_refused", "The engine refuses a value", (way,))
+        return Statement("setting_refused", title, (way,))
     if not is_configuring or not _MUST.search(text):
         return None
     way = Way(
         "the setting, or the value in the files of the model, as the error states: "
         f"{quoted([text])}{present(text, config)}"
     )
-    return Statement("setting_refused", "The engine refuses a value", (way,))
+    return Statement("setting_refused", title, (way,))
 
 
 def _within(name: str, limit: str, text: str, config: Mapping[str, Value]) -> Way:
     """A setting with a value that keeps its limit."""
     exact = _EXACT.match(limit)
     if exact is not None:
-        value = exact["value"] or exact["most"]
-        way = _one_value_of(name, value, config)
-        return (
-            replace(way, suggestion=f"{way.suggestion} or less")
-            if exact["most"]
-            else way
-        )
+        return _one_value_of(name, exact["value"] or exact["most"], config)
     return Way(f"{place_of(name, config)}, which {limit}{present(text, config)}")
 
 
@@ -494,21 +470,11 @@ def needed_settings(
             found.setdefault(feature.setting, Way(feature.required, "what it does"))
     ways = list(found.values())[:3]
     if len(ways) > 1 and " or " not in text:
-        together = " and ".join(way.suggestion for way in ways)
-        ways = [
-            Way(
-                together,
-                "what they do",
-                {k: v for w in ways for k, v in w.changes.items()},
-            )
-        ]
+        ways = [Way(" and ".join(way.suggestion for way in ways), "what they do")]
+    ends = [f", as the error requires{present(way.suggestion, config)}" for way in ways]
     return [
-        replace(
-            way,
-            suggestion=f"{way.suggestion}, as the error requires"
-            f"{present(way.suggestion, config)}",
-        )
-        for way in ways
+        replace(way, suggestion=way.suggestion + end)
+        for way, end in zip(ways, ends, strict=True)
     ]
 
 
@@ -517,15 +483,7 @@ def _given(match: re.Match[str], config: Mapping[str, Value]) -> Way:
     place = place_of(match["name"], config)
     value, relation = match["value"] or match["spaced"], match["relation"]
     if relation:
-        words = {
-            ">": "more than {}",
-            ">=": "{} or more",
-            "<": "less than {}",
-            "<=": "{} or less",
-        }
-        return Way(
-            f"{place} of {words[relation].format(match['bound'])}", "what it does"
-        )
+        return Way(f"{place} {relation} {match['bound']}", "what it does")
     if value is None or value.lower() in ("set", "enabled", "specified", "used", "a"):
         return Way(place, "what it does")
     return _one_value_of(match["name"], value, config)
@@ -608,20 +566,3 @@ def _one_value_of(name: str, value: str, config: Mapping[str, Value]) -> Way:
         text = f"{name}={value}" if name.isupper() else f"{place} {value}"
         return Way(text, "what the other value does", {engine_name(name): value})
     return Way(f"{place}: {value}", "what it does", {name: value})
-
-
-_RAISED = r"(?:Value|Assertion|NotImplemented|Runtime|Type)Error: "
-WIDE: tuple[KnownError, ...] = rows(
-    "setting_refused",
-    (rf"{_RAISED}[^:]{{0,80}}?(?:Unknown|unknown|Unsupported|unsupported|"
-     r"[Ii]nvalid|[Uu]nrecognized)\b.{1,200}?(?:Supported|supported|[Vv]alid|Available|available|"
-     r"[Aa]llowed|currently only support)\b"
-     r"[\w ]{0,30}(?:are\b|is\b|:|=)",
-     "The engine has no such value",
-     (Way("one of those that the message lists, or a newer version that has it"),)),
-    (r"ValueError: invalid literal for int\(\) with base 10: ('.{0,80}?')",
-     "A whole number cannot be read",
-     (Way("a whole number in the variable or option that has the value {1}: the frame above "
-          "the error names it"),)),
-)  # fmt: skip
-"""Texts of a value that is refused, the narrowest first."""

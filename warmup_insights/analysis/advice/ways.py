@@ -6,7 +6,7 @@ import math
 import re
 from collections.abc import Iterator, Sequence
 
-from warmup_insights.analysis.advice.change import Value, Way, count_of
+from warmup_insights.analysis.advice.change import Value, Way
 from warmup_insights.analysis.advice.facts import Failed, RunFacts
 from warmup_insights.analysis.advice.finding import Finding, Severity
 from warmup_insights.analysis.plan.planning import (
@@ -14,6 +14,7 @@ from warmup_insights.analysis.plan.planning import (
     MIN_MARGIN_SHARE,
     PlanSettings,
 )
+from warmup_insights.analysis.sentences import count_of
 from warmup_insights.model.summary import PHASES
 from warmup_insights.units import GIB, format_bytes
 

@@ -109,11 +109,9 @@ def divide_memory(
         block_bytes=block_bytes,
         has_own_padding=bool(memory.num_padding_blocks),
     )
-    fixed = summary.setting("num_gpu_blocks_override")
+    fixed = summary.fixed_blocks
     if fixed is not None:
-        return MemoryPlan(
-            budget, reach, int(fixed), (int(fixed), int(fixed)), is_short=True
-        )
+        return MemoryPlan(budget, reach, fixed, (fixed, fixed), is_short=True)
     count = memory.num_kv_blocks or 0
     own_use, own_reserve = memory.gpu_memory_utilization, memory.graph_reserved_fraction
     if (utilization, reserve, profile_growth) == (own_use, own_reserve, 0):

@@ -663,7 +663,7 @@ def recommend(
         )
     settings = PlanSettings(gpu_memory_utilization=utilization_for(now, margin))
     if now.rule == "uncapped":
-        if planner.summary.setting("num_gpu_blocks_override") is not None:
+        if planner.summary.fixed_blocks is not None:
             return Recommendation(margin, now, None, None, _FIXED)
         reserve, both = _with_headroom(planner, now, margin)
     else:

@@ -113,7 +113,7 @@ def cache_keeps_its_budget(run: _Run) -> Iterator[Contradiction]:
     """What was allocated for the KV cache is its budget and a padding block at most,
     unless the number of its blocks was overridden."""
     memory = run.summary.memory_or_none
-    if run.summary.config.get("num_gpu_blocks_override") is not None:
+    if run.summary.fixed_blocks is not None:
         return
     budget, taken = memory.kv_cache_bytes, memory.kv_cache_allocated_bytes
     if not memory.num_kv_blocks or taken is None or budget is None or budget <= 0:
