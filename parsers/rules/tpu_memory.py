@@ -182,6 +182,20 @@ MEMORY_RULES: tuple[LineRule, ...] = (
         engine="tpu-inference",
     ),
     LineRule(
+        "tpu_fp8_kind",
+        "for FP8 KV cache on TPU",
+        # Which FP8 there would be, asked for at each import: it makes no cache FP8.
+        r"Automatically using fp8_\w{1,12} for FP8 KV cache on TPU \S{1,20}",
+        device="tpu",
+        engine="tpu-inference",
+        samples=(
+            Sample(
+                "INFO 09-12 02:14:54 [tpu_platform.py:177] Automatically using fp8_e5m2 "
+                "for FP8 KV cache on TPU v6e."
+            ),
+        ),
+    ),
+    LineRule(
         "tpu_allocation",
         "That was not possible. There are ",
         # XLA, of errors E0100 and E0101: the line before it has no sizes.

@@ -289,7 +289,7 @@ NOTE_RULES: tuple[LineRule, ...] = (
         ("preprocessing warmup completed", "processor warmup completed"),
         r"(?:Audio preprocessing|Input processor) warmup completed in "
         r"(?P<duration_s>[\d.]{1,12})s",
-        "multimodal_warmup",
+        "speech_warmup",
         "end",
         Sample(
             "INFO 01-16 20:04:14 [speech_to_text.py:174] Audio preprocessing warmup "

@@ -208,6 +208,20 @@ def test_weights_that_were_still_loading_are_counted_by_the_name_of_the_model():
     assert ways[-1][1].startswith("does not help")
 
 
+def test_a_program_that_does_not_fit_while_weights_are_loaded_is_none_of_them():
+    """tpu-inference quantises weights that are on the device in one compiled program."""
+    message = (
+        "jax.errors.JaxRuntimeError: RESOURCE_EXHAUSTED: Ran out of memory on HBM, the total "
+        "memory required for HLO temporaries (18.5G) exceeds available HBM (15.75G)."
+    )
+    events = [
+        started("tpu-inference", device_kind="tpu"), config(max_num_batched_tokens=4096),
+        Failure(failure="out_of_memory", message=message, phase="load_model", line=31),
+    ]  # fmt: skip
+    finding = only(events, "out_of_memory")
+    assert not any("batched" in way.suggestion for way in finding.ways)
+
+
 def test_a_device_that_others_hold_is_not_full_of_weights():
     """3 of 15.47 GiB are this process's, and 12.35 GiB are neither its own nor free."""
     failure = Failure(
@@ -354,6 +368,7 @@ def test_the_part_that_failed_while_serving_can_be_left_out():
     )
     finding = only([*start_up(), failure], "failure_unexplained")
     assert finding.suggestion.startswith("no --enable-lora")
+    assert finding.effect.startswith("the engine keeps serving")
     assert "ends in vllm/lora/ops/shrink.py" in finding.ways[0].suggestion
 
 

@@ -29,7 +29,7 @@ LINES = [
     ("Rearranged experts in 2.75 seconds.", "Note topic=experts values.duration_s=#1"),
     ("Partition model took 12.75 seconds", "PhaseMarked name=partition_model edge=end duration_s=#1"),
     ("Input processor warmup completed in 3.75s",
-     "PhaseMarked name=multimodal_warmup edge=end duration_s=#1"),
+     "PhaseMarked name=speech_warmup edge=end duration_s=#1"),
     ("Started DPSupervisor on 0.0.0.0:8000", "ServerReady"),
     ("Estimated encoder CUDA graph memory: 12.50 MiB for 9 graphs",
      "Note topic=cuda_graphs values.all_bytes=#1 values.count=#2"),

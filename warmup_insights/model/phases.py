@@ -28,6 +28,7 @@ _WORDS = {
     "defrag_warmup": "warming the defragmenter", "pooler_warmup": "warming the pooler",
     "encoder_profile": "profiling the encoder", "server_start": "starting the server",
     "multimodal_warmup": "warming multi-modal inputs",
+    "speech_warmup": "warming the transcription of speech",
     "chat_template_warmup": "warming the chat template",
     "validation_warmup": "the warm-up that validates the first",
 }  # fmt: skip

@@ -176,6 +176,10 @@ def _was_waking(facts: RunFacts) -> bool:
     return bool(slept) and slept[-1].action == "sleep"
 
 
+_OF_A_PROGRAM = "HLO temporaries"
+"""XLA: what one compiled program takes while it runs, beside all weights."""
+
+
 def _is_full_of_weights(facts: RunFacts, found: Failed) -> bool:
     """Whether weights alone take most of the device, or were still being loaded."""
     capacity = facts.device_bytes
@@ -186,6 +190,8 @@ def _is_full_of_weights(facts: RunFacts, found: Failed) -> bool:
     if others is not None and capacity and others > (1 - FULL_SHARE) * capacity:
         return False
     if weights is not None:
+        return False
+    if _OF_A_PROGRAM in found.message:
         return False
     stage = facts.stage
     held = found.stated.allocated_bytes

@@ -725,8 +725,9 @@ def _is_before_cache(facts: RunFacts) -> bool:
 def _fewer_tokens(
     facts: RunFacts, *, is_before: bool, is_of_logits: bool
 ) -> Iterator[Way]:
-    """Fewer tokens in the step that ran out of memory; logits do not grow with them."""
-    if not is_of_logits:
+    """Fewer tokens in the step that ran out of memory; logits do not grow with them, and
+    none run while weights are loaded."""
+    if not is_of_logits and not facts.stage.startswith("load"):
         yield from shorter_steps(facts)
     if is_before:
         yield Way(
