@@ -28,10 +28,12 @@ from warmup_insights.model.summary import EngineName, RunSummary
 from warmup_insights.units import GIB
 
 
-def cuda(*, total=80 * GIB, concurrency=10.0, **settings) -> RunSummary:
+def cuda(
+    *, total=80 * GIB, concurrency=10.0, version="0.22.1", num_blocks=10_000, **settings
+) -> RunSummary:
     """A run on CUDA with 20 GiB of KV cache for 160,000 tokens at a utilisation of 0.5."""
     events = [
-        RunStarted(device_kind="cuda"),
+        RunStarted(engine="vllm", version=version, device_kind="cuda"),
         ConfigRecorded(
             settings={
                 "max_model_len": 16_000, "kv_cache_dtype": "auto",
@@ -42,7 +44,7 @@ def cuda(*, total=80 * GIB, concurrency=10.0, **settings) -> RunSummary:
             total_bytes=total, gpu_memory_utilization=0.5, kv_cache_bytes=20 * GIB
         ),
         KVCacheAllocated(
-            num_blocks=10_000, num_tokens=160_000, max_concurrency=concurrency
+            num_blocks=num_blocks, num_tokens=160_000, max_concurrency=concurrency
         ),
     ]  # fmt: skip
     return summarize(RunRecord(run_id="r", source_kind="log"), events).summary
@@ -241,11 +243,39 @@ def test_another_block_size_gives_the_blocks_and_buckets_of_a_run(old, new, stra
     )
 
 
-def test_a_request_takes_whole_blocks():
-    """16,000 tokens are 7 blocks of 2,560, of which 160,000 tokens make 62."""
-    plan = CachePlanner(cuda()).plan(PlanSettings(block_size=2560))
-    assert (plan.num_kv_blocks, plan.kv_cache_tokens) == (62, 158_720)
+@pytest.mark.parametrize(
+    ("version", "tokens", "short"),
+    [("0.22.1", 158_720, 160_000), ("0.24.0", 141_714, 158_730)],
+)
+def test_a_request_takes_whole_blocks(version, tokens, short):
+    """16,000 tokens are 7 blocks of 2,560, of which 160,000 tokens make 62; 1,000 tokens
+    are 63 of 16. The newer version states the tokens of requests of full length."""
+    planner = CachePlanner(cuda(version=version))
+    plan = planner.plan(PlanSettings(block_size=2560))
+    assert (plan.num_kv_blocks, plan.kv_cache_tokens) == (62, tokens)
     assert plan.max_concurrency == pytest.approx(62 / 7)
+    plan = planner.plan(PlanSettings(max_model_len=1_000))
+    assert plan.max_concurrency == pytest.approx(10_000 / 63)
+    assert plan.kv_cache_tokens == short
+
+
+@pytest.mark.parametrize(
+    ("version", "concurrency", "requests"),
+    [("0.22.1", 10.0, 20.0), ("0.22.1", 9.96, None), ("0.24.0", 10.0, None)],
+)
+def test_without_blocks_a_newer_run_does_not_show_what_other_lengths_take(
+    version, concurrency, requests
+):
+    """There the tokens are those of the requests, whatever windows layers have."""
+    run = cuda(version=version, concurrency=concurrency, num_blocks=None)
+    planner = CachePlanner(run)
+    plans = [planner.plan(PlanSettings(max_model_len=n)) for n in (8_000, 320_000)]
+    assert plans[0].max_concurrency == requests
+    assert [plan.outcome for plan in plans] == [
+        "fits", "no_kv_cache" if requests else None,
+    ]  # fmt: skip
+    is_stated = any("of one kind" in note for note in plans[0].notes)
+    assert is_stated == (requests is None)
 
 
 @pytest.mark.parametrize(

@@ -45,10 +45,19 @@ def test_what_was_printed_counts_like_what_was_set(stated, expected):
 
 
 @pytest.mark.parametrize(
-    "name", ["num_speculative_tokens", "speculative_config.num_speculative_tokens"]
+    ("name", "value"),
+    [
+        ("num_speculative_tokens", 2),
+        ("speculative_config.num_speculative_tokens", 2),
+        (
+            "speculative_config",
+            "SpeculativeConfig(method='ngram', model=None, num_spec_tokens=2)",
+        ),
+        ("speculative_config", "{'method': 'eagle', 'num_speculative_tokens': 2}"),
+    ],
 )
-def test_tokens_that_are_proposed_make_more_decode_buckets(name):
-    few, many = generate(bucketing_settings(run())), run(**{name: 2})
+def test_tokens_that_are_proposed_make_more_decode_buckets(name, value):
+    few, many = generate(bucketing_settings(run())), run(**{name: value})
     assert len(generate(bucketing_settings(many)).decode) > len(few.decode)
 
 
@@ -76,6 +85,18 @@ def test_defaults_that_the_linear_strategy_printed_follow_from_limits():
     assert max(blocks for *_, blocks in planned.lists["decode"]) == 500
     name, value = strategy_variable(summary, "pad")
     assert bucketing_settings(summary, variables={name: value}).strategy == "pad"
+
+
+def test_what_was_set_to_a_default_is_kept():
+    """The linear strategy prints it as its default: the sequences of one prefill always,
+    and a step that another strategy has another default for."""
+    set_ = {"VLLM_PROMPT_BS_BUCKET_MAX": "4", "VLLM_DECODE_BS_BUCKET_STEP": "32"}
+    flags = ConfigRecorded(settings=set_, time=1_000_001.0)
+    printed = ConfigRecorded(environment=set_, defaults=list(set_), time=1_000_002.0)
+    summary = run(flags, printed, bucketing_strategy="lin")
+    settings = bucketing_settings(summary)
+    assert settings.max_num_prefill_seqs == 4
+    assert settings.overrides == {name: int(text) for name, text in set_.items()}
 
 
 def lists_of(settings):

@@ -97,7 +97,8 @@ class Warmup:
                 num_blocks=self.layout.num_blocks,
                 block_size=settings.block_size,
                 num_tokens=tokens,
-                max_concurrency=tokens / settings.max_model_len,
+                max_concurrency=self.layout.num_blocks
+                / self.layout.blocks_for(settings.max_model_len),
                 tokens_per_request=settings.max_model_len,
                 num_host_blocks=0,
                 allocated_bytes=taken.used_bytes,

@@ -18,6 +18,7 @@ from warmup_insights.analysis.advice.finding import (
     severity_of,
     start_rule,
 )
+from warmup_insights.analysis.plan.regenerate import speculative_tokens
 from warmup_insights.analysis.sentences import count_of
 from warmup_insights.model.figures import BY_NAME
 from warmup_insights.model.summary import PHASES, CaptureBar, GraphFacts, RunSummary
@@ -241,11 +242,7 @@ def _largest_batch(summary: RunSummary) -> tuple[int, str] | None:
         of = f" of {int(length):,}" if length else ""
         most = math.ceil(cached)
         why = f"a KV cache of {int(tokens):,} tokens ({fits:.3g} requests{of})"
-    speculated = re.search(
-        r"num_spec(?:ulative)?_tokens['\"]?[=:] ?(\d{1,3})",
-        str(summary.config.get("speculative_config") or ""),
-    )
-    return most * (1 + (int(speculated[1]) if speculated else 0)), why
+    return most * (1 + (speculative_tokens(summary) or 0)), why
 
 
 def _dropped_s(

@@ -21,10 +21,13 @@ from typing import Any
 
 from warmup_insights.analysis.plan.memory import (
     divide_memory,
+    has_one_kind,
     is_profile_kept,
     refuse_contradictions,
+    stated_capacity,
 )
 from warmup_insights.analysis.plan.planning import PlanSettings, planned_buckets
+from warmup_insights.analysis.summary.memory import BLOCK_STEP
 from warmup_insights.errors import InputError, SettingError
 from warmup_insights.model.figures import (
     BY_NAME,
@@ -36,8 +39,6 @@ from warmup_insights.model.summary import SCHEMA, RunSummary
 from warmup_insights.units import format_bytes
 
 UTILIZATIONS = (0.8, 0.85, 0.9, 0.95)
-NEAR = 0.01
-"""Two figures that differ by less are equal but for rounding."""
 _BYTES = {
     "float32": 4, "float": 4, "bfloat16": 2, "float16": 2, "half": 2, "fp8": 1,
     "fp8_e4m3": 1, "fp8_e5m2": 1, "fp8_inc": 1,
@@ -162,23 +163,47 @@ class CachePlanner:
         if blocks and tokens and reach == (blocks, blocks):
             off = math.ceil(step * blocks / tokens)
             reach = max(0, blocks - off), blocks + off
-        length = chosen["max_model_len"]
+        tokens, requests = self._capacity(part, chosen, blocks, tokens)
         buckets, notes = self._buckets(settings, blocks)
         return CachePlan(
             settings=chosen, is_own=is_own,
             kv_cache_bytes=_times(kv_cache_bytes(self.summary), share),
             num_kv_blocks=blocks, num_kv_blocks_range=reach, kv_cache_tokens=tokens,
-            kv_cache_tokens_step=step,
-            max_concurrency=self._concurrency(part, length)
-            if chosen["block_size"] == self.block_size or not blocks or not length
-            else blocks / -(-length // chosen["block_size"]),
-            buckets=buckets,
+            kv_cache_tokens_step=step, max_concurrency=requests, buckets=buckets,
             graphs_captured=self._as_in_the_run("graphs_captured", chosen),
             graph_memory_bytes=self._as_in_the_run("graph_memory_bytes", chosen),
             warmup_s=self._as_in_the_run("warmup_s", chosen),
-            outcome=self._outcome(chosen, tokens, length),
+            outcome=self._outcome(chosen, part, tokens),
             notes=(*notes, *self._notes(settings)),
         )  # fmt: skip
+
+    def _capacity(
+        self,
+        part: float | None,
+        chosen: dict[str, Any],
+        blocks: int | None,
+        tokens: int | None,
+    ) -> tuple[int | None, float | None]:
+        """Tokens and requests of full length of so many blocks, or of such a part of the
+        run's cache.
+
+        What a request of another length takes is known only where the layers of the model
+        are of one kind: those with a window hold less of a long one.
+        """
+        memory, full = self._memory, self._memory.max_concurrency
+        length, size = chosen["max_model_len"], chosen["block_size"]
+        is_same = (length, size) == (self.length, self.block_size)
+        if part == 1 and is_same:
+            return tokens, full
+        held = blocks * size if blocks is not None and size else tokens
+        if self._is_plain and held is not None and length:
+            return stated_capacity(self.summary, held, length, size)
+        if is_same:
+            if blocks is not None and memory.num_kv_blocks:
+                part = blocks / memory.num_kv_blocks
+            tokens = _times(memory.kv_cache_tokens, part)
+            return tokens, None if None in (full, part) else (full or 0) * (part or 0)
+        return (tokens if length == self.length else None), None
 
     def _blocks_and_tokens(
         self, part: float | None, size: int | None
@@ -194,7 +219,7 @@ class CachePlanner:
             return blocks, tokens
         if tokens is None and blocks is not None and own is not None:
             tokens = blocks * own
-        if size is None or own is None or tokens is None or self._has_several_kinds():
+        if size is None or own is None or tokens is None or not self._is_plain:
             return None, None
         if self._fixed() != "num_gpu_blocks_override":
             padding = memory.num_padding_blocks or 0
@@ -221,17 +246,10 @@ class CachePlanner:
         )
         return middle, (low, high)
 
-    def _has_several_kinds(self) -> bool:
-        """Whether the layers of the model are of several kinds: the cache does not hold the
-        tokens of its blocks, or a request of full length does not take all of its own."""
-        memory, full = self._memory, self._memory.max_concurrency
-        tokens, blocks = memory.kv_cache_tokens, memory.num_kv_blocks
-        if tokens and blocks and tokens != blocks * (self.block_size or 0):
-            return True
-        if full is None or not self.length or not tokens:
-            return False
-        plain = tokens / self.length
-        return abs(full - plain) > NEAR * plain
+    @property
+    def _is_plain(self) -> bool:
+        """Whether the run shows that the layers of its model are of one kind."""
+        return has_one_kind(self.summary, self.block_size, self.length)
 
     def _buckets(
         self, settings: PlanSettings, blocks: int | None
@@ -250,7 +268,7 @@ class CachePlanner:
     def _tokens_of_a_block(self) -> int | None:
         memory = self._memory
         tokens, blocks = memory.kv_cache_tokens, memory.num_kv_blocks
-        if tokens and blocks and tokens % blocks == 0:
+        if tokens and blocks and tokens % (blocks * BLOCK_STEP) == 0:
             return tokens // blocks
         size = memory.block_size
         return size if blocks is None and size and not (tokens or 0) % size else None
@@ -362,34 +380,22 @@ class CachePlanner:
         new, old = _BYTES.get(settings.kv_cache_dtype), _BYTES.get(own)
         return None if new is None or old is None else new / old
 
-    def _concurrency(self, part: float | None, length: int | None) -> float | None:
-        """Requests of the full length that fit at once.
-
-        Layers with a window hold less of a long request: for another length it is known
-        only where the run's own figure is that of full attention.
-        """
-        own, memory = self._memory.max_concurrency, self._memory
-        if part is None:
-            return None
-        if length == self.length and own is not None:
-            return own * part
-        tokens = memory.kv_cache_tokens
-        if not length or tokens is None or not self.length:
-            return None
-        plain = tokens / self.length
-        if own is not None and abs(own - plain) > NEAR * plain:
-            return None
-        return tokens * part / length
-
     def _outcome(
-        self, chosen: dict[str, Any], tokens: int | None, length: int | None
+        self, chosen: dict[str, Any], part: float | None, tokens: int | None
     ) -> str | None:
         use, free = chosen["gpu_memory_utilization"], self._memory.free_bytes
+        length = chosen["max_model_len"]
         is_share = not self.is_hpu and self._fixed() is None
         if is_share and self._total and free and use and use * self._total > free:
             return "out_of_memory"
-        if tokens is None or length is None:
+        if length is None:
             return None
+        if tokens is None:
+            # A longer request takes at most as much more as it is longer.
+            least = _times(self._memory.kv_cache_tokens, part)
+            is_same = chosen["block_size"] == self.block_size
+            is_sure = is_same and (least or 0) >= max(length, self.length or 0)
+            return "fits" if is_sure else None
         return "fits" if tokens >= length else "no_kv_cache"
 
     def _notes(self, settings: PlanSettings) -> Iterator[str]:
@@ -431,6 +437,12 @@ class CachePlanner:
             yield "The run is synthetic: its figures were never measured."
 
     def _notes_on_blocks(self, settings: PlanSettings) -> Iterator[str]:
+        is_other = settings.max_model_len not in (None, self.length)
+        if is_other and not self._is_plain:
+            yield (
+                "The run does not show that all layers of its model are of one kind: how "
+                "many requests of another length fit is unknown."
+            )
         if settings.kv_cache_dtype is not None:
             yield (
                 "Tokens follow from the bytes of a value; scales that a kernel stores "
@@ -440,9 +452,9 @@ class CachePlanner:
             return
         if self.block_size is None:
             yield "The run does not state its block_size: blocks of another are unknown."
-        elif self._has_several_kinds():
+        elif not self._is_plain:
             yield (
-                "Layers of this model are of several kinds, whose blocks do not all grow "
+                "Layers of this model may be of several kinds, whose blocks do not all grow "
                 "with block_size: blocks of another are unknown."
             )
         else:

@@ -23,6 +23,7 @@ from warmup_insights.model.summary import RunSummary
 from warmup_insights.rules.capture import num_tokens
 from warmup_insights.rules.memory import MemoryBudget
 from warmup_insights.rules.model_shape import PRESETS
+from warmup_insights.rules.setting_lives import read_version
 
 
 def refuse_contradictions(summary: RunSummary, needed: frozenset[str]) -> None:
@@ -141,6 +142,77 @@ def divide_memory(
     fewest, most = max(0, int(low)), max(0, int(high))
     num_blocks = min(max(budget.num_blocks, fewest), most)
     return MemoryPlan(budget, reach, num_blocks, (fewest, most))
+
+
+_WHOLE_BLOCKS_SINCE = (0, 9)
+_TOKENS_OF_REQUESTS_SINCE = (0, 23)
+_ROUNDING = 0.0051
+"""By which requests that a log states with two decimals may be off."""
+_USUAL_BLOCK = 16
+
+
+def _is_since(summary: RunSummary, version: tuple[int, ...]) -> bool:
+    """Whether the engine counts its cache as vLLM does since a version; one that is
+    unknown counts as new."""
+    if summary.engine.name in ("reference", "vllm-fork"):
+        return False
+    own = read_version(summary.engine.version)
+    return own is None or own >= version
+
+
+def taken_tokens(summary: RunSummary, length: int, block_size: int | None) -> int:
+    """Tokens of the cache that one request takes: those of whole blocks.
+
+    Source: `kv_cache_utils.py`, `get_max_concurrency_for_kv_cache_config`, of vLLM; before
+    it a cache was divided by the tokens of a request.
+    """
+    is_whole = summary.engine.name == "reference" or _is_since(
+        summary, _WHOLE_BLOCKS_SINCE
+    )
+    if block_size is None or not is_whole:
+        return length
+    return -(-length // block_size) * block_size
+
+
+def has_one_kind(
+    summary: RunSummary, block_size: int | None, length: int | None
+) -> bool:
+    """Whether a request takes the blocks of its tokens, as where the layers of a model are
+    of one kind; False where the run does not show it.
+
+    Since vLLM 0.23 the tokens of a cache are those of its requests of full length
+    (`kv_cache_utils.py`, `get_kv_cache_capacity`), so blocks alone show it.
+    """
+    memory = summary.memory_or_none
+    blocks, tokens, full = (
+        memory.num_kv_blocks,
+        memory.kv_cache_tokens,
+        memory.max_concurrency,
+    )
+    if blocks and block_size:
+        held = blocks * block_size
+        if full is None or not length:
+            return tokens is None or tokens == held
+        return abs(full - held / taken_tokens(summary, length, block_size)) <= _ROUNDING
+    if full is None or not tokens or not length:
+        return False
+    if _is_since(summary, _TOKENS_OF_REQUESTS_SINCE):
+        return False
+    size = block_size or _USUAL_BLOCK
+    plain = tokens / length
+    rest = plain * size / length if length % size else 0.0
+    return -_ROUNDING <= plain - full <= rest + _ROUNDING
+
+
+def stated_capacity(
+    summary: RunSummary, held: int, length: int, block_size: int | None
+) -> tuple[int, float]:
+    """Tokens and requests of full length that the engine states of a cache that holds so
+    many tokens, where the layers are of one kind."""
+    requests = held / taken_tokens(summary, length, block_size)
+    if _is_since(summary, _TOKENS_OF_REQUESTS_SINCE):
+        return int(requests * length + 1e-6), requests
+    return held, requests
 
 
 class Workspace:

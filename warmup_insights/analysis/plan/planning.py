@@ -40,8 +40,10 @@ from warmup_insights.analysis.plan.memory import (
     MemoryPlan,
     Workspace,
     divide_memory,
+    has_one_kind,
     is_profile_kept,
     refuse_contradictions,
+    stated_capacity,
 )
 from warmup_insights.analysis.plan.regenerate import (
     LIMITS,
@@ -434,7 +436,7 @@ class Planner:
         graphs: GraphReplay,
     ) -> Plan:
         budget, for_graphs = memory.budget, graphs.budget
-        length, tokens = self._length(chosen), self._tokens(memory)
+        tokens, requests = self._capacity(chosen, memory)
         has_room = self._has_room(chosen, memory)
         outcome = "fits" if has_room else "no_kv_cache"
         if has_room and (free < 0 or graphs.is_out_of_memory):
@@ -455,7 +457,7 @@ class Planner:
             num_kv_blocks=memory.num_blocks,
             num_kv_blocks_range=memory.num_blocks_range,
             kv_cache_tokens=tokens,
-            max_concurrency=tokens / length if tokens and length else None,
+            max_concurrency=requests,
             free_before_graphs_bytes=free if has_room else None,
             free_after_graphs_bytes=free - used if has_room else None,
             graph_budget_bytes=int(for_graphs.total_bytes) if for_graphs else None,
@@ -497,6 +499,23 @@ class Planner:
     def _tokens(self, memory: MemoryPlan) -> int | None:
         size = self.summary.memory_or_none.block_size
         return int(memory.num_blocks * size) if size else None
+
+    def _capacity(
+        self, chosen: Mapping[str, Any], memory: MemoryPlan
+    ) -> tuple[int | None, float | None]:
+        """Tokens and requests of full length that the cache holds."""
+        length, tokens = self._length(chosen), self._tokens(memory)
+        run, own = self.summary.memory_or_none, self._length({})
+        if not tokens or not length:
+            return tokens, None
+        full = run.max_concurrency
+        if full is None or has_one_kind(self.summary, run.block_size, own):
+            return stated_capacity(self.summary, tokens, length, run.block_size)
+        if length != own or not run.num_kv_blocks:
+            return None, None
+        part = memory.num_blocks / run.num_kv_blocks
+        stated = run.kv_cache_tokens
+        return None if stated is None else int(stated * part), full * part
 
     def _has_room(self, chosen: Mapping[str, Any], memory: MemoryPlan) -> bool:
         """Whether the cache holds a request of full length; without, the start ends there."""

@@ -6,6 +6,7 @@ they are all that counted.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from typing import Any
 
@@ -28,6 +29,8 @@ _DEFAULTS = {"max_num_seqs": 256, "block_size": 128}
 """Of vLLM and of vllm-gaudi, where the run states none."""
 _SPECULATIVE = ("num_speculative_tokens", "speculative_config.num_speculative_tokens")
 """As it is recorded, and as a server prints its arguments."""
+_PROPOSED = re.compile(r"num_spec(?:ulative)?_tokens['\"]?[=:] ?(\d{1,3})")
+"""In the settings that an engine prints, and in an argument of it."""
 _VARIABLES = ("VLLM_", "PT_HPU_")
 _FEATURES = {
     "use_contiguous_pa": "VLLM_CONTIGUOUS_PA",
@@ -83,13 +86,22 @@ def rules_version(summary: RunSummary) -> str:
     )
 
 
+def speculative_tokens(summary: RunSummary) -> int | None:
+    """Tokens that speculative decoding proposes; None where none are stated."""
+    stated = summary.setting(*_SPECULATIVE)
+    if stated is not None:
+        return int(stated)
+    found = _PROPOSED.search(str(summary.config.get("speculative_config") or ""))
+    return int(found[1]) if found else None
+
+
 def bucketing_inputs(summary: RunSummary) -> tuple[dict[str, Any], dict[str, str]]:
     """The limits and the variables of bucketing that the run states."""
     limits = {name: summary.setting(name) for name in LIMITS}
     memory = summary.memory_or_none
     limits["block_size"] = limits["block_size"] or memory.block_size
     limits["num_kv_blocks"] = memory.num_kv_blocks
-    limits["num_speculative_tokens"] = summary.setting(*_SPECULATIVE)
+    limits["num_speculative_tokens"] = speculative_tokens(summary)
     inputs = {name: int(value) for name, value in limits.items() if value is not None}
     variables = {
         name: _text(value)

@@ -126,8 +126,10 @@ class Identity:
                 self._are_ranks_guessed |= event.ranks_guessed
                 self._settings(event.settings)
                 self._settings(event.environment)
-                for name in event.environment:
-                    self._defaults[name] = name in event.defaults
+                for name in (*event.settings, *event.environment):
+                    # What was set may equal the default that is printed with it later.
+                    is_own = name in event.defaults
+                    self._defaults[name] = is_own and self._defaults.get(name, True)
             case MemoryBudgetSet():
                 self._print("gpu_memory_utilization", event.gpu_memory_utilization)
                 self._print("VLLM_GRAPH_RESERVED_MEM", event.graph_reserved_fraction)
