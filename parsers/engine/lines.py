@@ -7,6 +7,8 @@ goes through the tracker of the run it belongs to.
 
 from __future__ import annotations
 
+from collections import defaultdict
+from collections.abc import Iterable
 from typing import NamedTuple
 
 from parsers.base import LineRule
@@ -101,8 +103,8 @@ class LineParser:
         self.report = report or ParseReport()
         self.num_runs = 0
         """Start-ups so far."""
-        self._groups: list[tuple[int, list[Event]]] = []
-        self._out: list[Event] = []
+        self._events: defaultdict[int, list[Event]] = defaultdict(list)
+        """Since `take`, by the ordinal of their run."""
         self._dispatch = dispatcher
         self._statistics = [text.encode() for text in dispatcher.statistics]
         self._clock = clock or Clock()
@@ -123,9 +125,6 @@ class LineParser:
         if source is None:
             source = self._sources[name] = Source()
         self._source_name, self._source = name, source
-        self._run, self._joiner = source.run, source.joiner
-        if source.run is not None:
-            self._collect_for(source.run.ordinal)
 
     @property
     def reads_all(self) -> bool:
@@ -141,30 +140,26 @@ class LineParser:
     @property
     def num_waiting(self) -> int:
         """How many events `take` would give."""
-        return sum(len(events) for _, events in self._groups)
+        return sum(map(len, self._events.values()))
 
     @property
     def ending(self) -> Failure | ServingFailure | None:
         """The failure of the start-up that is open, as far as it is printed."""
-        return None if self._run is None else self._run.tracker.ending
+        run = self._source.run
+        return None if run is None else run.tracker.ending
 
     @property
     def has_stopped(self) -> bool:
         """Whether the engine of the start-up that is open failed or was stopped."""
-        return self._run is not None and self._run.tracker.failures.has_ended
+        run = self._source.run
+        return run is not None and run.tracker.failures.has_ended
 
     def take(self) -> list[tuple[int, list[Event]]]:
         """The events since the last call, by the ordinal of their run."""
-        groups = [group for group in self._groups if group[1]]
-        self._groups = []
-        if self._run is not None:
-            self._collect_for(self._run.ordinal)
-        return groups
-
-    def _collect_for(self, ordinal: int) -> None:
-        """From here on events belong to this run."""
-        self._out = []
-        self._groups.append((ordinal, self._out))
+        self.report.events += self.num_waiting
+        taken = list(self._events.items())
+        self._events.clear()
+        return taken
 
     def look_at(self, text: str) -> None:
         """Find in the beginning of the log what another program put in front of its lines:
@@ -190,10 +185,11 @@ class LineParser:
                 record.source = self._units.source_of(record.source, record.writer)
             if record.source != self._source_name and not self._is_of_last(record):
                 self._read_from(record.source)
-            if self._joiner.passes(record):
+            joiner = self._source.joiner
+            if joiner.passes(record):
                 self._read_record(record, number)
                 continue
-            for whole, first in self._joiner.add(record, number):
+            for whole, first in joiner.add(record, number):
                 self._read_record(whole, first)
 
     def _is_of_last(self, record: Record) -> bool:
@@ -265,14 +261,13 @@ class LineParser:
         """Read nothing more: finish what is pending."""
         for name in list(self._sources):
             self._read_from(name)
-            for record, line in self._joiner.close():
+            for record, line in self._source.joiner.close():
                 self._read_record(record, line)
             if self.num_runs == 0:
                 for matched in self._source.traceback.proven():
                     self._add_line(self._run_of(matched), matched)
             for run in self._source.end_all():
                 self._end(run)
-            self._run = None
 
     def _read_record(self, record: Record, line: int) -> None:
         time = self._clock.time_of(record.outer, record.stamp)
@@ -291,14 +286,14 @@ class LineParser:
             if record.is_json:
                 self.report.dialects["json"] += 1
             matched = Matched(rule, made, record, time, line)
-            current, is_behind_fence = self._run, self._source.is_fenced
+            run = self._source.run
             if (
-                current is not None
-                and not is_behind_fence
-                and current.continues(matched)
+                run is not None
+                and not self._source.is_fenced
+                and run.continues(matched)
             ):
-                self._count_line(current, matched)
-                self._take_events(current, matched)
+                self._count_line(run, matched)
+                self._take_events(run, matched)
                 return
         self._find_run(record, matched, line, time)
 
@@ -307,40 +302,32 @@ class LineParser:
     ) -> None:
         """Find the start-up of a record: an earlier one, the current one or the next."""
         if matched is not None and any(isinstance(m, CodeFence) for m in matched.made):
-            self._source.is_fenced = self._run is not None
+            self._source.is_fenced = self._source.run is not None
             self._counted.clear()
             return
         if matched is not None and time is not None and self._source.is_fenced:
             self._go_behind_fence(time, line)
-        current = self._run
         self._source.begin_process(record)
         owner = self._source.owner(record, matched) if self._source.earlier else None
         if owner is not None:
             owner.has_late_lines = True
-            self._run = owner
-            self._collect_for(owner.ordinal)
         if matched is None:
-            self._add_unmatched(record, line, time)
+            self._add_unmatched(owner or self._source.run, record, line, time)
         elif owner is not None or not self._is_late(matched):
             self._add_line(owner or self._run_of(matched), matched)
-        elif current is None:
+        elif self._source.run is None:
             self._source.traceback.take(matched)
-        if owner is not None and current is not None:
-            self._run = current
-            self._collect_for(current.ordinal)
 
     def _go_behind_fence(self, time: float, line: int) -> None:
         """The next block of code in a page goes on with the log of the one before it, or
         holds another one."""
-        run, self._source.is_fenced = self._run, False
+        run, self._source.is_fenced = self._source.run, False
         if run is not None and run.is_near(time):
             text = "it is quoted in pieces"
-            for event in run.tracker.take(Elided(text), Origin(None, None, line)):
-                self._emit(event)
+            self._add(run, run.tracker.take(Elided(text), Origin(None, None, line)))
             return
         for ended in self._source.end_all():
             self._end(ended)
-        self._run = None
 
     def _add_line(self, run: OpenRun, matched: Matched) -> None:
         """A line of a start-up, which may show more than what it makes."""
@@ -376,25 +363,23 @@ class LineParser:
             run.note_front(rule, record)
         if run.is_other(record.actor):
             self._source.note_actor(record.actor, matched.time)
-        for event in run.add_line(matched.time, line, record):
-            self._emit(event)
+        self._add(run, run.add_line(matched.time, line, record))
         if run.lines < CREDITED_LINES:
             run.evidence.add_rule(rule, matched.made)
 
     def _run_of(self, matched: Matched) -> OpenRun:
         """The start-up that is open, or another one that begins with a line."""
-        run = self._run
+        run = self._source.run
         if run is None or run.is_followed_by(matched):
             run = self._begin(matched)
-        for event in run.moved(matched):
-            self._emit(event)
+        self._add(run, run.moved(matched))
         run.note_opening(matched)
         return run
 
     def _is_late(self, matched: Matched) -> bool:
         """Whether a line is of a start that is over, or of none."""
-        made, record = matched.made, matched.record
-        if self._run is None:
+        made, record, run = matched.made, matched.record, self._source.run
+        if run is None:
             # The end of a traceback may be all of it; its prefix shows whose it is.
             is_own = record.process is not None and any(map(is_cause, made))
             is_own = is_own or (record.level is not None and any(map(is_at_work, made)))
@@ -403,16 +388,16 @@ class LineParser:
                 isinstance(m, ServerReady) for m in made
             )
             return is_web or (is_foreign(made) and not is_own)
-        if self._run.is_long_before(matched):
+        if run.is_long_before(matched):
             return True
-        if record.pid is None or matched.rule.starts or record.pid in self._run.pids:
+        if record.pid is None or matched.rule.starts or record.pid in run.pids:
             return False
         is_over = record.pid in self._source.ended_pids
         # A child that a process forks has its name: what it raises may be the cause.
         is_stop = all(isinstance(m, ShutdownLine) for m in made) and (
             bool(made) or record.message.startswith(STOPPING)
         )
-        return is_over or (is_stop and self._run.is_restarted(record))
+        return is_over or (is_stop and run.is_restarted(record))
 
     def _add_process(self, run: OpenRun, rule: LineRule, pid: int) -> None:
         """Note that a process belongs to a run."""
@@ -423,8 +408,9 @@ class LineParser:
             for ended in self._source.replaced(pid):
                 self._end(ended)
 
-    def _add_unmatched(self, record: Record, line: int, time: float | None) -> None:
-        run = self._run
+    def _add_unmatched(
+        self, run: OpenRun | None, record: Record, line: int, time: float | None
+    ) -> None:
         is_beside = run is not None and run.is_left_behind and record.process is None
         is_fenced = self._source.is_fenced
         is_next = run is not None and run.is_restarted(record)
@@ -437,8 +423,7 @@ class LineParser:
         elif record.pid in run.pids or record.pid not in self._source.ended_pids:
             if run.evidence.add_line(record):
                 run.ranks.add_process(record)
-            for event in run.add_line(time, line, record):
-                self._emit(event)
+            self._add(run, run.add_line(time, line, record))
         if self._dispatch.looks_relevant(record.message, record.level):
             self.report.add_unknown(line, record.message)
 
@@ -467,9 +452,7 @@ class LineParser:
                 item = run.with_origin(item, record)
             elif kind in _AT_WORK:
                 self._note_work(matched, run)
-            ready = run.tracker.take(item, origin)
-            self.report.events += len(ready)
-            self._out += ready
+            self._add(run, run.tracker.take(item, origin))
 
     def _note_rank(self, matched: Matched, run: OpenRun) -> None:
         """Take notice of the rank that a process states as its own."""
@@ -477,22 +460,21 @@ class LineParser:
         for item in matched.made:
             if isinstance(item, RankNamed):
                 run.ranks.set_rank(record, item)
-                for note in run.mixed(item, record):
-                    self._emit(stamped(note, origin))
+                self._add(run, (stamped(n, origin) for n in run.mixed(item, record)))
 
     def _note_work(self, matched: Matched, run: OpenRun) -> None:
         """Take notice that an engine answers requests."""
         if not run.is_ready and (run.is_excerpt or run.is_server(matched.record)):
             # The log begins while the engine serves, or has no line that it got ready.
             ready = run.as_meant(ServerReady(line=matched.line))
-            for event in run.tracker.take(ready, Origin(None, None, matched.line)):
-                self._emit(event)
+            origin = Origin(None, None, matched.line)
+            self._add(run, run.tracker.take(ready, origin))
         if run.is_ready and matched.rule.event is StatisticsLine:
             self._keep_statistics(matched.rule, matched.record, run)
 
-    def _emit(self, event: Event) -> None:
-        self.report.events += 1
-        self._out.append(event)
+    def _add(self, run: OpenRun, events: Iterable[Event]) -> None:
+        for event in events:
+            self._events[run.ordinal].append(event)
 
     def _begin(self, matched: Matched) -> OpenRun:
         """Another start-up begins with a line, or with the lines before it."""
@@ -500,9 +482,8 @@ class LineParser:
         self._counted.clear()
         for ended in self._source.begin_next():
             self._end(ended)
-        self._source.run = self._run = opened = OpenRun(self.num_runs)
+        self._source.run = opened = OpenRun(self.num_runs)
         self.num_runs += 1
-        self._collect_for(opened.ordinal)
         began, imported = self._source.before_run.start(time)
         if began != time:
             for shown in self._source.before_run.shown:
@@ -514,17 +495,13 @@ class LineParser:
             year_from=self._clock.year_from,
             is_inside=began == time and begins_inside(matched),
         )  # fmt: skip
-        self._emit(started)
+        self._add(opened, [started])
         if imported is not None:
             begun = PhaseMarked(name="import", edge="start")
-            self._emit(stamped(begun, Origin(imported, None, line)))
+            self._add(opened, [stamped(begun, Origin(imported, None, line))])
         return opened
 
     def _end(self, run: OpenRun) -> None:
         """Give the events that follow when no line of a run comes any more."""
-        self._collect_for(run.ordinal)
         last = run.last_time, run.last_line
-        for event in (*run.tracker.close(last), *run.identified()):
-            self._emit(event)
-        if self._source.run is not None:
-            self._collect_for(self._source.run.ordinal)
+        self._add(run, (*run.tracker.close(last), *run.identified()))
