@@ -539,12 +539,11 @@ class OpenRun:
         engine, device = self.evidence.engine(), self.evidence.device()
         ranks = self.ranks.count(is_one_process_each=device not in ("tpu", "neuron"))
         is_unstated = not self.ranks.are_shown and engine != REFERENCE
-        are_guessed = is_unstated and (self.is_excerpt or ranks is None)
-        is_shown = (engine, device, ranks) != (None, None, None)
-        if is_shown or (are_guessed and self.tracker.has_bars):
+        if (engine, device, ranks) != (None, None, None):
             yield ConfigRecorded(
                 engine=engine, device_kind=device, num_ranks=ranks,
-                device_guessed=self.evidence.is_guess(), ranks_guessed=are_guessed,
+                device_guessed=self.evidence.is_guess(),
+                ranks_guessed=is_unstated and (self.is_excerpt or ranks is None),
             )  # fmt: skip
         if (contradiction := self.evidence.contradiction()) is not None:
             yield Note(topic="contradiction", text=contradiction)
