@@ -321,7 +321,9 @@ class Memory:
             if facts.kv_cache_allocated_bytes % total == 0:
                 size = facts.kv_cache_allocated_bytes // total
                 bounds = (size, size)
-        if bounds is None:
+        # Latents have no heads that devices could share: how many of them hold a block is
+        # not stated (tpu-inference `runner/kv_cache.py get_kv_cache_shape_with_mesh`).
+        if bounds is None or (engine == "tpu-inference" and config.get("use_mla")):
             return msgspec.structs.replace(facts, num_padding_blocks=num_padding)
         fit = self._blocks_that_fit(facts.block_size)
         low, high = _of_a_shard(bounds, facts.num_kv_blocks, fit, _shards(config))
