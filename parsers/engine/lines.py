@@ -438,7 +438,7 @@ class LineParser:
                 or kind is RankNamed
                 or (kind in _OF_SERVERS and run.is_of_other_server(item, record))
                 or (kind is Elided and not run.is_beside(matched.line))
-                or (kind is BarUpdate and record.pid is None and self._source.is_shared)
+                or (kind is BarUpdate and self._source.is_shared)
             ):
                 continue  # nothing, or of another program
             if isinstance(item, Event):
