@@ -186,8 +186,7 @@ class OpenRun:
         self.last_text = ""
         self.waited: tuple[float, int, str] | None = None
         """Time, number and text of the last line that states only that something waits."""
-        self.gaps = 0
-        self.lines = 0
+        self.gaps = self.lines = 0
         self.timed_line: int | None = None
         """Number of the last line that has a time."""
         self.ready_line: int | None = None
@@ -346,9 +345,16 @@ class OpenRun:
         if imports_unnamed(matched.rule, matched.record) and pid is None:
             is_next = self.has_weights or later > BeforeRun.IMPORT_S
             return is_next and not self.pids
-        return self.has_cache and any(
-            isinstance(item, MemoryMeasured) and item.stage == "weights"
-            for item in matched.made
+        # Of several engines one may have its cache while another loads its model.
+        name = matched.record.process or ""
+        is_of_several = "DP" in name and pid in self.pids
+        return (
+            self.has_cache
+            and not is_of_several
+            and any(
+                isinstance(item, MemoryMeasured) and item.stage == "weights"
+                for item in matched.made
+            )
         )
 
     def is_after_end(self, matched: Matched) -> bool:

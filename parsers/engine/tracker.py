@@ -378,7 +378,9 @@ class RunTracker:
                 if made.is_elsewhere and not is_of_engine:
                     return []
                 at = self._at_work(state)
-                phase = bar_phase(at) or at.stage
+                # A bar that is drawn meanwhile is that of another rank.
+                is_before = at.stage in ("sampler_warmup", "defrag_warmup")
+                phase = at.stage if is_before else bar_phase(at) or at.stage
                 if at.step is not None:
                     phase = at.step.signal.phase
                 if state.frame and (state.frame, phase) not in _INSIDE:

@@ -1047,3 +1047,18 @@ def test_a_bar_is_of_none_of_two_starts_that_draw_into_one_line():
     for found in read(text)[0].values():
         phase = folded(found).summary.phase("prompt")
         assert phase.warmed is None or phase.warmed <= phase.generated
+
+
+def test_an_engine_that_loads_while_another_has_its_cache_is_of_the_same_start():
+    line = (
+        "(EngineCore_DP{0} pid=20{0}) INFO 05-12 07:3{1}:0{0} [hpu_worker.py:1] {2}\n"
+    )
+    begun, weights = "Bucketing is ON.", "Loading model weights took 3{}.9391 GB"
+    cache = "Usable num_blocks: 4100, actual allocated num_blocks: 524928"
+    text = (
+        line.format(0, 2, begun) + line.format(1, 2, begun)
+        + line.format(0, 3, weights.format(1)) + line.format(0, 4, cache)
+        + line.format(1, 5, weights.format(2)) + line.format(1, 6, cache)
+    )  # fmt: skip
+    runs, _ = read(text)
+    assert len(runs) == 1
