@@ -45,6 +45,7 @@ from parsers.report import ParseReport
 from warmup_insights.model.events import (
     Event,
     Failure,
+    KVCacheAllocated,
     PhaseMarked,
     RunStarted,
     ServerReady,
@@ -442,6 +443,9 @@ class LineParser:
             ):
                 continue  # nothing, or of another program
             if isinstance(item, Event):
+                if isinstance(item, KVCacheAllocated):
+                    for note in run.mixed_blocks(item, record):
+                        self._emit(stamped(note, origin))
                 item = run.as_meant(stamped(item, origin))
             elif isinstance(item, FailureLine):
                 item = run.with_origin(item, record)

@@ -168,6 +168,8 @@ class OpenRun:
     _address: str | None = None
     """Where the ranks of an engine without names meet."""
     _is_mixed = False
+    _blocks: int | None = None
+    """Of the KV cache of an engine of V0, which states them once."""
     has_several = False
     """The server has other processes that may still import vLLM."""
     has_late_lines = False
@@ -301,12 +303,23 @@ class OpenRun:
         """What states that another engine prints here whose processes have no names either:
         the ranks of one meet at the same address."""
         is_named = record.process is not None or record.pid is not None
-        if is_named or made.address is None or self._is_mixed:
+        if is_named or made.address is None:
             return
-        if self._address not in (None, made.address):
+        yield from self._note_mixed(self._address not in (None, made.address))
+        self._address = made.address
+
+    def mixed_blocks(self, made: KVCacheAllocated, record: Record) -> Iterator[Note]:
+        """What states that an engine of V0 without a name has another KV cache than before."""
+        blocks = made.num_blocks
+        if record.process is not None or made.num_host_blocks is None or blocks is None:
+            return
+        yield from self._note_mixed(self._blocks not in (None, blocks))
+        self._blocks = blocks
+
+    def _note_mixed(self, is_mixed: bool) -> Iterator[Note]:
+        if is_mixed and not self._is_mixed:
             self._is_mixed = True
             yield Note(topic="mixed", text=MIXED)
-        self._address = made.address
 
     def is_followed_by(self, matched: Matched) -> bool:
         """Whether a record belongs to another, later start-up."""
