@@ -395,3 +395,12 @@ def test_a_block_of_latents_may_be_on_any_number_of_devices(shape: str, is_known
     memory = folded(events(text)).summary.memory
     assert memory.num_kv_blocks == 4768
     assert (memory.block_bytes_range is not None) == is_known
+
+
+def test_the_workers_of_tpu_inference_have_no_profiling_run():
+    line = "(EngineCore pid=7) INFO 02-14 02:31:{} [{}:81] {}\n"
+    text = (
+        line.format(20, "compilation_manager.py", "Compilation finished in 0.59 [secs].")
+        + line.format(24, "kv_cache_manager.py", "Init kv-cache | num_layers=2 | num_blocks=[9, 9]")
+    )  # fmt: skip
+    assert "profile_run" not in folded(events(text)).summary.time.seconds_by_phase()
