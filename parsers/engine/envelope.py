@@ -397,8 +397,15 @@ def _split_records(
     if records and heads:
         records[-1].message += tail
     elif tail.strip():
-        *bars, base.message = _bars(tail)
-        records = [*(replace(base, message=bar) for bar in bars), base]
+        *bars, last = _bars(tail)
+        records = [replace(base, message=bar) for bar in bars]
+        named = _PROCESS_RE.match(last.lstrip()) if bars else None
+        if named is not None:
+            # Of a line that was printed over the bar, without a logger.
+            base, last = replace(base), last.lstrip()[named.end() :]
+            _set_process(base, *named.group(*_PARTS))
+        base.message = last
+        records.append(base)
     for record in records:
         _finish(record)
     if records:

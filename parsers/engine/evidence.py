@@ -68,7 +68,9 @@ _MODULES: dict[str, tuple[str, int, str | None]] = {
     "hpu_model_runner.py": ("hpu", OWN, None),
     "hpu_worker.py": ("hpu", OWN, None),
     "tpu.py": ("tpu", OWN, None),
-    "tpu_model_runner.py": ("tpu", OWN, None),
+    "tpu_model_runner.py": ("tpu", OWN, "vllm"),
+    "tpu_executor.py": ("tpu", OWN, "vllm"),
+    "ray_tpu_executor.py": ("tpu", OWN, "vllm"),
     "tpu_platform.py": ("tpu", OWN, "tpu-inference"),
     "tpu_runner.py": ("tpu", OWN, "tpu-inference"),
     "tpu_worker.py": ("tpu", OWN, None),
@@ -250,12 +252,15 @@ class Evidence:
             return REFERENCE
         device = self.device()
         if device in ("hpu", "tpu", None):
-            wanted = {"hpu": ("vllm-gaudi", "vllm-fork"), "tpu": ("tpu-inference",)}
+            wanted = {
+                "hpu": ("vllm-gaudi", "vllm-fork"),
+                "tpu": ("tpu-inference", "vllm"),
+            }
             names = wanted.get(device or "", tuple(self._engines))
             ranked = [item for item in self._engines.most_common() if item[0] in names]
             if len(ranked) == 1 or (ranked and ranked[0][1] > ranked[1][1]):
                 return ranked[0][0]
-            if ranked or device == "hpu":
+            if ranked or device is not None:
                 return None
         return "vllm" if self._devices or self._is_vllm else None
 

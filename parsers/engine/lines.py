@@ -53,6 +53,7 @@ from parsers.report import ParseReport
 from warmup_insights.model.events import (
     Event,
     Failure,
+    KVCacheAllocated,
     PhaseMarked,
     RunStarted,
     ServerReady,
@@ -443,10 +444,13 @@ class LineParser:
                 or kind is RankNamed
                 or (kind in _OF_SERVERS and run.is_of_other_server(item, record))
                 or (kind is Elided and not run.is_beside(matched.line))
-                or (kind is BarUpdate and record.pid is None and self._source.is_shared)
+                or (kind is BarUpdate and self._source.is_shared)
             ):
                 continue  # nothing, or of another program
             if isinstance(item, Event):
+                if isinstance(item, KVCacheAllocated):
+                    for note in run.mixed_blocks(item, record):
+                        self._emit(stamped(note, origin))
                 item = run.as_meant(stamped(item, origin))
             elif isinstance(item, FailureLine):
                 item = run.with_origin(item, record)

@@ -240,6 +240,15 @@ class RankTable:
         """Whether the engine has workers in processes of their own, by its settings."""
         return self._num_workers > 1
 
+    def has_rank(self, pid: int) -> bool:
+        """Whether a worker stated its rank, or was counted as one that states none."""
+        return pid in self._by_pid or pid in self._unnumbered
+
+    def waits_for_worker(self, world_size: int | None) -> bool:
+        """Whether the engine has a world of that size, and fewer workers that stated theirs."""
+        size = self._num_workers * (self._num_engines or 1)
+        return world_size in (size, self._num_workers) and len(self._by_pid) < size
+
     @property
     def are_shown(self) -> bool:
         """Whether lines show how many ranks there are, and not only who printed any."""

@@ -83,6 +83,12 @@ _STARTUP = (
     ConfigLine, WarmupFinished,
 )  # fmt: skip
 _CHILDREN = ("EngineCore", *WORKERS)
+_OF_SEVERAL = re.compile(r"EngineCore(?:_DP([1-9]\d{0,3}))?")
+"""An engine that has none beside it, or is not the first of them (since vLLM 0.16; before,
+the name of one that is alone had a number too)."""
+_SHARED = ("max_model_len", "tensor_parallel_size", "pipeline_parallel_size")
+_ONE = {"tensor_parallel_size": 1, "pipeline_parallel_size": 1}
+"""Settings that a server prints where they are another value only."""
 LEAP_S = 6 * 3600.0
 """No step of a start-up takes longer; between such lines lies another start-up."""
 BACK_S = 3600.0
@@ -138,6 +144,15 @@ def _has_several(settings: dict[str, Any]) -> bool:
     return any(isinstance(count, int) and count > 1 for count in counts)
 
 
+def _shared_settings(event: ConfigRecorded) -> dict[str, Any]:
+    """Settings that a server prints of itself and of its engine."""
+    settings = event.settings
+    shared = {key: settings[key] for key in _SHARED if key in settings}
+    if event.model is not None:
+        shared["model"] = event.model
+    return shared
+
+
 def begins_inside(matched: Matched) -> bool:
     """Whether a line is of a process that an engine or its server starts, and not the
     first one that it prints of its engine (vLLM `v1/engine/utils.py`, `v1/executor/
@@ -157,6 +172,8 @@ class OpenRun:
     _address: str | None = None
     """Where the ranks of an engine without names meet."""
     _is_mixed = False
+    _blocks: int | None = None
+    """Of the KV cache of an engine of V0, which states them once."""
     has_several = False
     """The server has other processes that may still import vLLM."""
     has_late_lines = False
@@ -175,8 +192,7 @@ class OpenRun:
         self.last_text = ""
         self.waited: tuple[float, int, str] | None = None
         """Time, number and text of the last line that states only that something waits."""
-        self.gaps = 0
-        self.lines = 0
+        self.gaps = self.lines = 0
         self.timed_line: int | None = None
         """Number of the last line that has a time."""
         self.ready_line: int | None = None
@@ -185,12 +201,13 @@ class OpenRun:
         self.actor: int | None = None
         """Pid of the Ray actor that the engine is in."""
         self.model: str | None = None
+        self.settings: dict[str, Any] = {}
+        """Of those that a server and its engine both print."""
         self.has_engine = False
         """The engine core has printed its configuration."""
         self.has_measured = False
         """Weights are loaded, or the memory is divided."""
-        self.has_weights = self.has_cache = self.is_loading = False
-        self.is_ready = False
+        self.has_weights = self.has_cache = self.is_loading = self.is_ready = False
         self.has_buckets = True
         """False from the engine's first line until its buckets exist."""
         self._front: _Front | None = None
@@ -206,6 +223,20 @@ class OpenRun:
         """Of processes that exist once per engine."""
         self._names: set[str | None] = set()
         """Of processes that printed lines of the engine; None for one without a name."""
+
+    def is_configured_as(self, matched: Matched) -> bool:
+        """Whether an engine states the model and the settings of this server."""
+        stated: dict[str, Any] = {}
+        for item in matched.made:
+            if isinstance(item, ConfigRecorded):
+                stated |= _shared_settings(item)
+        known = {**_ONE, **self.settings}
+        number = _OF_SEVERAL.fullmatch(matched.record.process or "")
+        if number is not None and (number[1] is None) == self.has_several:
+            return False
+        return stated.get("model") == self.model and all(
+            stated[key] == value for key, value in known.items() if key in stated
+        )
 
     @property
     def is_excerpt(self) -> bool:
@@ -276,12 +307,23 @@ class OpenRun:
         """What states that another engine prints here whose processes have no names either:
         the ranks of one meet at the same address."""
         is_named = record.process is not None or record.pid is not None
-        if is_named or made.address is None or self._is_mixed:
+        if is_named or made.address is None:
             return
-        if self._address not in (None, made.address):
+        yield from self._note_mixed(self._address not in (None, made.address))
+        self._address = made.address
+
+    def mixed_blocks(self, made: KVCacheAllocated, record: Record) -> Iterator[Note]:
+        """What states that an engine of V0 without a name has another KV cache than before."""
+        blocks = made.num_blocks
+        if record.process is not None or made.num_host_blocks is None or blocks is None:
+            return
+        yield from self._note_mixed(self._blocks not in (None, blocks))
+        self._blocks = blocks
+
+    def _note_mixed(self, is_mixed: bool) -> Iterator[Note]:
+        if is_mixed and not self._is_mixed:
             self._is_mixed = True
             yield Note(topic="mixed", text=MIXED)
-        self._address = made.address
 
     def is_followed_by(self, matched: Matched) -> bool:
         """Whether a record belongs to another, later start-up."""
@@ -320,9 +362,16 @@ class OpenRun:
         if imports_unnamed(matched.rule, matched.record) and pid is None:
             is_next = self.has_weights or later > BeforeRun.IMPORT_S
             return is_next and not self.pids
-        return self.has_cache and any(
-            isinstance(item, MemoryMeasured) and item.stage == "weights"
-            for item in matched.made
+        # Of several engines one may have its cache while another loads its model.
+        name = matched.record.process or ""
+        is_of_several = "DP" in name and pid in self.pids
+        return (
+            self.has_cache
+            and not is_of_several
+            and any(
+                isinstance(item, MemoryMeasured) and item.stage == "weights"
+                for item in matched.made
+            )
         )
 
     def is_after_end(self, matched: Matched) -> bool:
@@ -551,12 +600,11 @@ class OpenRun:
         engine, device = self.evidence.engine(), self.evidence.device()
         ranks = self.ranks.count(is_one_process_each=device not in ("tpu", "neuron"))
         is_unstated = not self.ranks.are_shown and engine != REFERENCE
-        are_guessed = is_unstated and (self.is_excerpt or ranks is None)
-        is_shown = (engine, device, ranks) != (None, None, None)
-        if is_shown or (are_guessed and self.tracker.has_bars):
+        if (engine, device, ranks) != (None, None, None):
             yield ConfigRecorded(
                 engine=engine, device_kind=device, num_ranks=ranks,
-                device_guessed=self.evidence.is_guess(), ranks_guessed=are_guessed,
+                device_guessed=self.evidence.is_guess(),
+                ranks_guessed=is_unstated and (self.is_excerpt or ranks is None),
             )  # fmt: skip
         if (contradiction := self.evidence.contradiction()) is not None:
             yield Note(topic="contradiction", text=contradiction)
@@ -579,6 +627,7 @@ class OpenRun:
         elif isinstance(event, ConfigRecorded):
             self.ranks.set_sizes(event.settings)
             self.has_several |= _has_several(event.settings)
+            self.settings |= _shared_settings(event)
             self.model = event.model or self.model
         elif isinstance(event, BucketMiss) and not self.has_buckets:
             # The profile run of the engine itself, with a shape of its own.
@@ -672,12 +721,16 @@ class Source:
         return first if 0 <= time - first <= BeforeRun.LIMIT_S else time
 
     def begin_process(self, record: Record) -> None:
-        """A worker prints its first line: one of that number in an earlier start is over."""
-        if record.pid is None or not record.message.startswith(_FIRST_OF_WORKER):
+        """A worker prints its first line: one of that number in an earlier start, which has
+        stated its rank, is over."""
+        pid, text = record.pid, record.message
+        is_worker = (record.process or "").startswith(WORKERS)
+        if pid is None or not is_worker or not text.startswith(_FIRST_OF_WORKER):
             return
-        self.ended_pids.pop(record.pid, None)
+        self.ended_pids.pop(pid, None)
         for run in self.earlier:
-            run.pids.discard(record.pid)
+            if pid in run.pids and run.ranks.has_rank(pid):
+                run.pids.discard(pid)
 
     def owner(self, record: Record, matched: Matched | None) -> OpenRun | None:
         """The earlier start that a line belongs to by its process; mostly None.
@@ -709,19 +762,24 @@ class Source:
             if current.is_of(actor):
                 return None
             own = (r for r in self.earlier if pid in r.pids or r.is_of(actor))
-            return next(own, None) or self._engine_of(record, current)
+            return next(own, None) or self._engine_of(record, matched, current)
         if matched.rule.starts != ENGINE_CONFIG:
             return None
-        models = {m.model for m in matched.made if isinstance(m, ConfigRecorded)}
-        if current.model is None or current.model in models:
+        if current.model is None or current.is_configured_as(matched):
             return None
-        return next(
-            (r for r in self.earlier if not r.has_engine and r.model in models), None
-        )
+        own = (
+            r for r in self.earlier
+            if r.model and r.is_configured_as(matched)
+            and (r.has_several or not r.has_engine)
+        )  # fmt: skip
+        return next(own, None)
 
-    def _engine_of(self, record: Record, current: OpenRun) -> OpenRun | None:
+    def _engine_of(
+        self, record: Record, matched: Matched | None, current: OpenRun
+    ) -> OpenRun | None:
         """The earlier start that alone has workers, of several that go on together; a
-        worker's first line shows neither its engine nor its model."""
+        worker's first line shows neither its engine nor its model, mostly how many there
+        are."""
         name = record.process or ""
         if not name.startswith(WORKERS):
             return None
@@ -733,12 +791,16 @@ class Source:
             if run.ranks.has_processes and not run.tracker.failures.is_over
             and not (run.is_ready and is_new)
         ]  # fmt: skip
+        named = [] if matched is None else matched.made
+        worlds = [m.world_size for m in named if isinstance(m, RankNamed)]
+        if len(found) > 1 and worlds:
+            found = [run for run in found if run.ranks.waits_for_worker(worlds[0])]
         return found[0] if len(found) == 1 and found[0] is not current else None
 
     @property
     def is_shared(self) -> bool:
-        """Whether several starts go on at the same time: a bar without a process may be of
-        any of them."""
+        """Whether several starts go on at the same time: a bar may be of any of them, as
+        each draws over the line that another one began."""
         return any(
             run.has_late_lines and not (run.is_ready or run.tracker.failures.is_over)
             for run in self.earlier

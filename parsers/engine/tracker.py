@@ -166,11 +166,6 @@ class RunTracker:
         return self._signal(state, made, origin)
 
     @property
-    def has_bars(self) -> bool:
-        """Whether bars over buckets were drawn, which name no rank, engine or device."""
-        return any(each.clocks for each in self._ranks.values())
-
-    @property
     def waits_for_engine(self) -> bool:
         """Whether an API server started that listed no routes yet."""
         return self.is_server and not self._has_routes
@@ -383,9 +378,11 @@ class RunTracker:
                 if made.is_elsewhere and not is_of_engine:
                     return []
                 at = self._at_work(state)
-                phase = bar_phase(at) or (
-                    at.stage if at.step is None else at.step.signal.phase
-                )
+                # A bar that is drawn meanwhile is that of another rank.
+                is_before = at.stage in ("sampler_warmup", "defrag_warmup")
+                phase = at.stage if is_before else bar_phase(at) or at.stage
+                if at.step is not None:
+                    phase = at.step.signal.phase
                 if state.frame and (state.frame, phase) not in _INSIDE:
                     phase = state.frame
                 is_of_start = state.frame not in (None, AT_WORK)

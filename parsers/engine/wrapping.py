@@ -22,6 +22,7 @@ MIN_CUT = 4
 LOOKED_AT = 4000
 _DIGITS = re.compile(r"\d+")
 _LAST_WORD = re.compile(r"\S{1,250}\r?$")
+_CUT = "\N{HORIZONTAL ELLIPSIS}"
 _BEGINS = re.compile(
     r"\s*$|(?:DEBUG|INFO|WARNING|ERROR|CRITICAL)(?:\s|:)|\([A-Za-z_][\w.:-]{0,60} .{0,20}pid=|"
     r"\[?\d{4}-\d\d-\d\d|Traceback \(|\s{1,4}File \"|\s{4}\S|\[(?:rank|default)\d|"
@@ -109,12 +110,13 @@ def cut_at(text: str) -> int | None:
 
 
 def without_cut_words(blocks: Iterable[bytes], length: int) -> Iterator[bytes]:
-    """The blocks without the last word of each line that was cut: a part of a number is
-    another number."""
+    """The blocks with dots for the last word of each line that was cut: a part of a number
+    is another number, and what ends with the line is no end."""
     for block in blocks:
         lines = block.decode("utf-8", "replace").split("\n")
         whole = [
-            _LAST_WORD.sub("", x) if len(x.rstrip("\r")) == length else x for x in lines
+            _LAST_WORD.sub(_CUT, x) if len(x.rstrip("\r")) == length else x
+            for x in lines
         ]
         yield "\n".join(whole).encode()
 

@@ -407,3 +407,15 @@ def test_a_bar_without_a_summary_below_it_ends_with_the_warmup(
     time = folded(events(text)).summary.time
     phases = {phase.name: phase.duration_s for phase in time.phases}
     assert phases == {"sampler_warmup": 4.0, "unified_warmup": 20.0}
+
+
+def test_a_line_that_was_printed_over_a_bar_has_its_process():
+    """Where carriage returns were taken out, it stands behind the bar."""
+    step = "(EngineCore pid=200) [Warmup][Prompt][{}/3] batch_size:1 query_len:{} num_blocks:0 free_mem:9 GiB\n"
+    bar = "Prompt warmup processing:  33%|###       | {}/3 [00:0{}<00:02,  1.17s/item, {}/3]"
+    text = (
+        f"(EngineCore pid=200) {bar.format(0, 0, 0)}{' ' * 60}{step.format(1, 384)}"
+        f"{bar.format(0, 0, 0)}{bar.format(1, 1, 0)}{' ' * 60}{step.format(2, 256)}"
+    )
+    steps = of(WarmupStep, events(text))
+    assert [step.bucket for step in steps] == [(1, 384, 0), (1, 256, 0)]

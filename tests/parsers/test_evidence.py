@@ -18,9 +18,18 @@ def identity(text: str) -> tuple[str | None, str | None]:
     return summary["engine"]["name"], summary["device"]["kind"]
 
 
-@pytest.mark.parametrize("device", ["cuda", "xpu", "cpu", "tpu"])
+@pytest.mark.parametrize("device", ["cuda", "xpu", "cpu"])
 def test_the_engines_own_configuration_names_the_device(device):
     assert identity(CONFIG.format("0.26.0", device)) == ("vllm", device)
+
+
+def test_on_tpu_the_runner_names_the_engine():
+    """The worker and the platform of vLLM's own engine and of tpu-inference have one name."""
+    line = "INFO 11-20 23:44:21 [{}:87] The model dtype is not properly set\n"
+    config = CONFIG.format("0.10.1", "tpu")
+    assert identity(config + line.format("tpu_worker.py")) == (None, "tpu")
+    assert identity(config + line.format("tpu_model_runner.py")) == ("vllm", "tpu")
+    assert identity(config + line.format("tpu_runner.py")) == ("tpu-inference", "tpu")
 
 
 def test_the_npu_of_a_configuration_is_an_ascend():

@@ -1788,3 +1788,20 @@ def test_the_bucket_of_a_failure_without_a_rank_is_that_of_all():
     assert folded(events(both + end)).summary.failure.bucket == (1, 384, 0)
     apart = both + step.format(0, 300, 3, 2, 256)
     assert folded(events(apart + end)).summary.failure.bucket is None
+
+
+def test_a_bar_of_another_rank_is_not_what_failed():
+    """It is drawn into the line in which the error of a rank that lags behind begins."""
+    line = "(Worker_TP{0} pid=30{0}) {1} 05-12 04:53:0{2} [hpu_model_runner.py:1] {3}\n"
+    text = (
+        line.format(0, "INFO", 1, "Warming up sampler with batch sizes: [1, 2] and following configs:")
+        + line.format(1, "INFO", 1, "Warming up sampler with batch sizes: [1, 2] and following configs:")
+        + line.format(0, "INFO", 2, "Starting sampler warmup...")
+        + line.format(1, "INFO", 2, "Starting sampler warmup...")
+        + line.format(1, "INFO", 8, "Sampler warmup completed successfully")
+        + "(Worker_TP1 pid=301) \rPrompt warmup processing:   0%|     | 0/112 [00:00<?, ?item/s]"
+        + line.format(0, "ERROR", 8, "WorkerProc hit an exception.")
+        + line.format(0, "ERROR", 8, "RuntimeError: Graph compile failed. synStatus=synStatus 26")
+        + "(EngineCore pid=200) ERROR 05-12 04:53:09 [core.py:935] EngineCore failed to start.\n"
+    )  # fmt: skip
+    assert folded(events(text)).summary.failure.phase == "sampler_warmup"

@@ -348,3 +348,20 @@ def test_cache_and_blocks_are_those_of_one_engine():
         events(free.format(0, 57) + free.format(1, 56) + blocks)
     ).summary.memory
     assert (memory.num_kv_blocks, memory.kv_cache_bytes) == (14336, 56 * GIB)
+
+
+def test_a_block_is_not_bounded_by_budgets_where_one_is_missing():
+    """That of another rank may be the smallest, and decide the number of blocks."""
+    config = (
+        "INFO 05-12 09:00:00 llm_engine.py:240] Initializing an LLM engine (v0.6.6.post1) "
+        "with config: model='m', max_seq_len=2048, tensor_parallel_size=2, device_config=hpu\n"
+    )
+    text = (
+        "INFO 05-12 09:00:01 hpu_worker.py:177] Free device memory: 14 GiB, 12 GiB usable "
+        "(gpu_memory_utilization=0.5), 6 GiB reserved for HPUGraphs "
+        "(VLLM_GRAPH_RESERVED_MEM=0.5), 6.4 GiB reserved for KV cache\n"
+        "INFO 05-12 09:00:03 executor_base.py:110] # HPU blocks: 1105, # CPU blocks: 256\n"
+    )
+    memory = folded(events(config + text)).summary.memory
+    assert memory.block_bytes is None
+    assert memory.block_bytes_range[0] <= 5 << 20 <= memory.block_bytes_range[1]

@@ -10,6 +10,7 @@ from warmup_insights.model.events import (
     ConfigRecorded,
     GraphsCaptured,
     MemoryMeasured,
+    Note,
 )
 from warmup_insights.testing import folded, read
 
@@ -528,3 +529,11 @@ def test_bars_alone_show_no_number_of_ranks():
     )
     summary = folded(events(bar)).summary
     assert summary.ranks is None or "ranks" in summary.guessed
+
+
+def test_engines_of_v0_with_caches_of_two_sizes_are_mixed():
+    line = "INFO 05-12 09:00:0{} executor_base.py:110] # HPU blocks: {}, # CPU blocks: 256\n"
+    topics = [note.topic for note in of(Note, events(line.format(1, 900) * 2))]
+    assert "mixed" not in topics
+    found = folded(events(line.format(1, 900) + line.format(2, 700))).summary
+    assert [note.topic for note in found.notes] == ["mixed"]

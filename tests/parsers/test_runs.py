@@ -1085,3 +1085,76 @@ def test_a_worker_of_an_earlier_start_that_failed_has_no_later_process():
         found["memory"]["profile_bytes"] for found in map(summary_of, runs.values())
     ]
     assert profiles == [GIB, 2 * GIB]
+
+
+def test_engines_of_two_servers_with_one_model_are_told_apart_by_their_settings():
+    """Both write to one terminal; the second has two engines."""
+    line = "({} pid={}) INFO 07-16 10:00:{:02d} [{}] {}\n"
+    engine = (
+        "Initializing a V1 LLM engine (v0.26.0) with config: model='a/b', max_seq_len={}, "
+        "tensor_parallel_size={}, device_config=hpu"
+    )
+    weights = "Loading model weights took {}.5000 GB"
+    world = (
+        "world_size={} rank={} local_rank={} distributed_init_method=tcp://127.0.0.1:{}"
+    )
+    first = {"model": "a/b", "max_model_len": 4096, "tensor_parallel_size": 2}
+    second = {"model": "a/b", "max_model_len": 8192, "data_parallel_size": 2}
+    text = (
+        line.format("APIServer", 10, 0, "utils.py:1", f"non-default args: {first}")
+        + line.format("APIServer", 20, 2, "utils.py:1", f"non-default args: {second}")
+        + line.format("EngineCore", 11, 5, "core.py:116", engine.format(4096, 2))
+        + line.format("EngineCore_DP1", 22, 6, "core.py:116", engine.format(8192, 1))
+        + line.format(
+            "EngineCore_DP1", 22, 7, "parallel_state.py:1", world.format(1, 0, 0, 3)
+        )
+        + line.format("EngineCore_DP0", 21, 8, "core.py:116", engine.format(8192, 1))
+        + line.format("Worker", 31, 9, "parallel_state.py:1", world.format(2, 1, 1, 4))
+        + line.format("Worker", 30, 9, "parallel_state.py:1", world.format(2, 0, 0, 4))
+        + line.format("Worker_TP0", 30, 20, "hpu_model_runner.py:1", weights.format(7))
+        + line.format(
+            "EngineCore_DP1", 22, 21, "hpu_model_runner.py:1", weights.format(3)
+        )
+        + line.format(
+            "EngineCore_DP0", 21, 22, "hpu_model_runner.py:1", weights.format(3)
+        )
+    )
+    runs = [folded(found).summary for found in read(text)[0].values()]
+    found = [(run.ranks, run.memory.weights_bytes) for run in runs]
+    assert found == [(2, round(7.5 * GIB)), (2, round(3.5 * GIB))]
+
+
+def test_a_bar_is_of_none_of_two_starts_that_draw_into_one_line():
+    line = "({} pid={}) INFO 07-16 10:00:{:02d} [{}] {}\n"
+    engine = "Initializing a V1 LLM engine (v0.26.0) with config: model='a/{}', device_config=hpu"
+    listed = "Generated {} prompt buckets [bs, query, num_blocks]: {}"
+    buckets = [(1, 128 * n, 0) for n in range(1, 5)]
+    bar = "Prompt warmup processing:  50%|#####     | {}/{} [00:0{}<00:02,  1.00s/item, {}/{}]"
+    text = (
+        line.format("EngineCore", 11, 0, "core.py:116", engine.format(1))
+        + line.format("EngineCore", 11, 2, "common.py:1", listed.format(2, buckets[:2]))
+        + line.format("EngineCore", 21, 3, "core.py:116", engine.format(2))
+        + line.format("EngineCore", 21, 4, "common.py:1", listed.format(4, buckets))
+        + line.format("EngineCore", 11, 5, "common.py:1", "Bucketing is ON.")
+        + "(EngineCore pid=11) "
+        + "".join("\r" + bar.format(n, 4, n, n, 4) for n in range(1, 5))
+        + "\n"
+    )
+    for found in read(text)[0].values():
+        phase = folded(found).summary.phase("prompt")
+        assert phase.warmed is None or phase.warmed <= phase.generated
+
+
+def test_an_engine_that_loads_while_another_has_its_cache_is_of_the_same_start():
+    line = (
+        "(EngineCore_DP{0} pid=20{0}) INFO 05-12 07:3{1}:0{0} [hpu_worker.py:1] {2}\n"
+    )
+    begun, weights = "Bucketing is ON.", "Loading model weights took 3{}.9391 GB"
+    cache = "Usable num_blocks: 4100, actual allocated num_blocks: 524928"
+    text = (
+        line.format(0, 2, begun) + line.format(1, 2, begun)
+        + line.format(0, 3, weights.format(1)) + line.format(0, 4, cache)
+        + line.format(1, 5, weights.format(2)) + line.format(1, 6, cache)
+    )  # fmt: skip
+    runs, _ = read(text)
+    assert len(runs) == 1

@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from tests.helpers import events, folded, of
+from warmup_insights.analysis.oddities import oddities
 from warmup_insights.model.events import (
     BucketMiss,
     CompileFinished,
@@ -297,3 +298,15 @@ def test_a_validation_whose_head_was_cut_off_is_not_the_warm_up(is_cut, warmed):
     ]  # fmt: skip
     text = "".join(VALIDATED.format(place, line) for place, line in enumerate(lines))
     assert folded(events(text)).summary.phase("prompt").warmed == warmed
+
+
+def test_what_was_not_warmed_is_so_in_the_lines_of_an_excerpt():
+    step = (
+        "INFO 08-26 07:31:{} habana_model_runner.py:1192] [Warmup][Prompt][{}/56] "
+        "batch_size:64 seq_len:{} free_mem:13.93 GiB\n"
+    )
+    text = step.format(40, 1, 1024) + step.format(47, 2, 896) + step.format(51, 3, 768)
+    (found,) = (
+        line for line in oddities(folded(events(text)).summary) if "not warmed" in line
+    )
+    assert found == "54 of 56 prompt buckets were not warmed in the lines of this log."

@@ -369,3 +369,38 @@ def test_memory_is_divided_without_a_profiling_run():
     phases = {phase.name for phase in folded(events(text)).summary.time.phases}
     assert "load_model" in phases
     assert "profile_run" not in phases
+
+
+@pytest.mark.parametrize(
+    ("shape", "is_known"),
+    [("128, 8, 2, 128", True), ("64, 2, 640", False), ("640, 128", False)],
+)
+def test_a_block_of_latents_may_be_on_any_number_of_devices(shape: str, is_known: bool):
+    """One of heads is divided between all of them."""
+    line = "(EngineCore pid=7) INFO 08-08 21:0{}:01 [{}:157] {}\n"
+    text = (
+        line.format(1, "tpu_worker.py", "Init worker | rank=0 | hbm=[(0.0, 31.25), (0.0, 31.25)]GiB")
+        + line.format(2, "tpu_runner.py", "Init model | hbm=[(9.5, 31.25), (9.5, 31.25)]GiB")
+        + line.format(
+            3, "tpu_worker.py",
+            "Memory statistics | total_hbm_limit_gb=62.5GiB | total_hbm_limit_cap_gb=56.25GiB | "
+            "total_hbm_used_gb=19.0GiB | total_hbm_avail_gb=37.25GiB",
+        )
+        + line.format(
+            4, "kv_cache_manager.py",
+            f"Init kv-cache | num_total_layers=2 | num_blocks=[4768, 4768] | "
+            f"regular_attn_layers=2 | regular_attn_shape=(num_blocks, ({shape}))",
+        )
+    )  # fmt: skip
+    memory = folded(events(text)).summary.memory
+    assert memory.num_kv_blocks == 4768
+    assert (memory.block_bytes_range is not None) == is_known
+
+
+def test_the_workers_of_tpu_inference_have_no_profiling_run():
+    line = "(EngineCore pid=7) INFO 02-14 02:31:{} [{}:81] {}\n"
+    text = (
+        line.format(20, "compilation_manager.py", "Compilation finished in 0.59 [secs].")
+        + line.format(24, "kv_cache_manager.py", "Init kv-cache | num_layers=2 | num_blocks=[9, 9]")
+    )  # fmt: skip
+    assert "profile_run" not in folded(events(text)).summary.time.seconds_by_phase()

@@ -14,7 +14,7 @@ from parsers.engine.wrapping import (
     with_colours,
     without_margin,
 )
-from tests.helpers import folded, of, read, summary_of
+from tests.helpers import events, folded, of, read, summary_of
 from warmup_insights.model.events import ConfigRecorded, Failure
 
 LOG = """\
@@ -259,3 +259,26 @@ def test_numbers_before_lines_with_an_indent_show_nothing_left_out():
     assert b"".join(without_margin([block], margin)) == (
         b'd\n  File "x.py"\n12:00:01 e\n...\rf\n'
     )
+
+
+def test_a_line_cut_behind_a_word_does_not_end_there():
+    """The budget of vllm-gaudi goes on where that of the fork ends."""
+    head = "(EngineCore pid=7) INFO 05-12 09:00:0{} [hpu_worker.py:{}] "
+    budget = (
+        "Free device memory: 70 GiB, 63 GiB usable (gpu_memory_utilization=0.9), 6.3 GiB "
+        "reserved for HPUGraphs (VLLM_GRAPH_RESERVED_MEM=0.1), 14 MiB reserved for KV cache "
+        "dummy block 56 GiB reserved for usable KV cache"
+    )
+    begun = (
+        head.format(0, 9)
+        + "Initializing a V1 LLM engine (v0.26.0) with config: model='m'\n"
+    )
+    others = [
+        f"Environment: {'a b c ' * 40}", f"Loading the model from a folder {'d e f ' * 40}",
+        f"Features that are used here: {'g h i ' * 40}", f"User flags, as set: {'k l ' * 60}",
+    ]  # fmt: skip
+    lines = [head.format(n, n) + text for n, text in enumerate([*others, budget])]
+    width = len(lines[-1].split("dummy")[0]) + 2
+    cut = begun + "".join(line[:width] + "\n" for line in lines)
+    memory = folded(events(cut)).summary.memory
+    assert memory is None or memory.kv_cache_bytes is None

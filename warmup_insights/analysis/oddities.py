@@ -88,12 +88,12 @@ def took_more_than_budget(part: PhaseBuckets) -> bool:
 
 
 def _coverage(summary: RunSummary) -> Iterator[str]:
-    so_far = " so far" if summary.status == "running" else ""
+    so_far = {"running": " so far", "unknown": " in the lines of this log"}
     for phase, part in (summary.buckets or {}).items():
         warmed, generated = part.warmed, part.generated
         if warmed is not None and generated and warmed < generated:
             missing = f"{generated - warmed} of {generated} {phase} buckets"
-            yield f"{missing} were not warmed{so_far}."
+            yield f"{missing} were not warmed{so_far.get(summary.status, '')}."
         if part.omitted:
             yield f"{part.omitted} {phase} buckets were made and dropped again."
     if summary.misses:

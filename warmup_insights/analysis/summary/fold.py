@@ -155,6 +155,8 @@ class RunFold:
         if is_recorded:
             # A recorder's times are UTC; only logs leave the zone open.
             self._timeline.timezone = "UTC"
+        # Its workers measure what is in use (tpu-inference `worker/tpu_worker.py`).
+        self._timeline.has_profile_run = identity.engine != "tpu-inference"
         section = self._memory.result(
             config,
             identity.engine,

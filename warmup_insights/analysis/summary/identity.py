@@ -141,7 +141,9 @@ class Identity:
         guesses = {
             "time.started_at": self._year_from in ("file", "release"),
             "device.kind": self._is_device_guessed,
-            "ranks": self._are_ranks_guessed,
+            # Lines that show neither an engine nor a device show no number of ranks.
+            "ranks": self._are_ranks_guessed
+            or (self.num_ranks, self.engine, self.device_kind) == (None, None, None),
         }
         return [name for name, is_guess in guesses.items() if is_guess]
 

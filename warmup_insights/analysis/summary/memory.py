@@ -307,18 +307,23 @@ class Memory:
         # its blocks (tpu-inference `kv_cache_manager.py`).
         has_state_slots = number(config.get("mamba_num_blocks")) is not None
         is_open = is_overridden or has_state_slots
-        budgets = (known.get("kv_cache_bytes") for known in self._by_rank.values())
-        least = least_known(budgets)
+        budgets = [known.get("kv_cache_bytes") for known in self._by_rank.values()]
         engines = number(config.get("data_parallel_size")) or 1
+        shown = sum(budget is not None for budget in budgets)
+        # On TPU one process has all devices.
+        wanted = 1 if engine == "tpu-inference" else _num_workers(config)
         bounds = _block_range(
-            facts, engine, padding, is_log, is_open, least, is_alone=engines <= 1
-        )
+            facts, engine, padding, is_log, is_open, least_known(budgets),
+            is_alone=engines <= 1, are_all=shown >= wanted,
+        )  # fmt: skip
         if bounds is None and facts.kv_cache_allocated_bytes and facts.num_kv_blocks:
             total = facts.num_kv_blocks + (num_padding or 0)
             if facts.kv_cache_allocated_bytes % total == 0:
                 size = facts.kv_cache_allocated_bytes // total
                 bounds = (size, size)
-        if bounds is None:
+        # Latents have no heads that devices could share: how many of them hold a block is
+        # not stated (tpu-inference `runner/kv_cache.py get_kv_cache_shape_with_mesh`).
+        if bounds is None or (engine == "tpu-inference" and config.get("use_mla")):
             return msgspec.structs.replace(facts, num_padding_blocks=num_padding)
         fit = self._blocks_that_fit(facts.block_size)
         low, high = _of_a_shard(bounds, facts.num_kv_blocks, fit, _shards(config))
@@ -371,6 +376,7 @@ def _block_range(
     least: float | None,
     *,
     is_alone: bool,
+    are_all: bool,
 ) -> tuple[float, float] | None:
     """The bytes that a block can have; None when the evidence leaves it open.
 
@@ -378,7 +384,8 @@ def _block_range(
     and not one more, unless `is_open`: it does not decide their number, or holds more than
     them. All ranks of an engine have as many blocks as the budget of the one with the
     `least` holds; where the engine is not alone, that may be one of another engine with
-    fewer blocks. A padding block that the budget holds less often is of all layers where
+    fewer blocks, and where not all of its ranks state one it may be larger than the least.
+    A padding block that the budget holds less often is of all layers where
     groups of them share a block: attention beside recurrent layers (vllm-gaudi
     `hpu_worker.py determine_available_memory`).
     """
@@ -390,7 +397,7 @@ def _block_range(
     budget, blocks = facts.kv_cache_bytes, facts.num_kv_blocks
     if budget and budget > 0 and blocks and not is_open:
         slack = bytes_step(engine, budget) / 2 if is_log else 0.0
-        low = ((least or budget) - slack) / (blocks + 1)
+        low = ((least or budget) - slack) / (blocks + 1) if are_all else 1.0
         held = least if least and is_alone else budget
         high = (held + slack) / blocks
         if lowest > high:
@@ -415,6 +422,12 @@ def _of_a_shard(
     if fit is not None and fewest <= fit <= most:
         fewest = most = fit
     return low * shards * (blocks + 1) / (most + 1), high * shards * blocks / fewest
+
+
+def _num_workers(config: Mapping[str, Setting]) -> int:
+    """Ranks of one engine, by its settings; 1 where they are unknown."""
+    sizes = ("tensor_parallel_size", "pipeline_parallel_size")
+    return math.prod(int(number(config.get(size)) or 1) for size in sizes)
 
 
 def _shards(config: Mapping[str, Setting]) -> int:

@@ -141,6 +141,8 @@ class Timeline:
         self.engine_init_s: float | None = None
         self._init_rank: int | None = None
         """Which rank states that: the lowest."""
+        self.has_profile_run = True
+        """Whether the engine runs its model to measure what is left for the KV cache."""
         self.lines: dict[str, int] = {}
         """Figure to the line that states it."""
         self.timezone: str | None = None
@@ -453,7 +455,8 @@ class Timeline:
         print that of one alone. Where none prints it (vLLM 0.8.3), the time up to the
         division is that of the profiling run: it follows at once and takes none
         (`v1/engine/core.py`, `_initialize_kv_caches`). The allocation is behind it."""
-        if span.name != "kv_cache" or span.strength != BOUNDED:
+        is_bounded = span.name == "kv_cache" and span.strength == BOUNDED
+        if not (is_bounded and self.has_profile_run):
             return span
         divided = [
             times.divided_at
