@@ -449,8 +449,8 @@ class LineParser:
                 continue  # nothing, or of another program
             if isinstance(item, Event):
                 if isinstance(item, KVCacheAllocated):
-                    for note in run.mixed_blocks(item, record):
-                        self._emit(stamped(note, origin))
+                    notes = run.mixed_blocks(item, record)
+                    self._add(run, (stamped(note, origin) for note in notes))
                 item = run.as_meant(stamped(item, origin))
             elif isinstance(item, FailureLine):
                 item = run.with_origin(item, record)

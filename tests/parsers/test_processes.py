@@ -414,11 +414,11 @@ def test_lines_of_ever_new_processes_do_not_fill_the_memory(monkeypatch):
         parser.feed(
             f"({name} pid={i + 2}) INFO 07-16 00:00:01 [a{i}.py:{i}] {text}", i + 1
         )
-    run = parser._run
+    run = parser._source.run
     kept = [run.pids, *vars(run.evidence).values(), *vars(run.ranks).values()]
     sizes = [len(each) for each in kept if isinstance(each, set | dict)]
     assert max(sizes) == 50
-    assert (parser.report.events, parser.num_runs) == (301, 1)
+    assert (parser.num_waiting, parser.num_runs) == (301, 1)
 
 
 def test_processes_of_one_number_on_two_hosts_are_two():
