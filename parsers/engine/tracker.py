@@ -588,13 +588,17 @@ def _module_above(state: RankState, origin: Origin) -> str | None:
 
 def _hbm_weights(state: RankState, made: HbmLoaded, origin: Origin) -> Event:
     """What the weights took of a device, beside what was in use before."""
-    if state.devices is None:
-        state.devices = DevicesSeen((0,) * len(made.used_bytes))
     # The mean, since the engine divides what all of them have left.
-    used, before = (round(fmean(each.used_bytes)) for each in (made, state.devices))
+    used = round(fmean(made.used_bytes))
+    taken = None
+    if state.devices is None:
+        state.devices = DevicesSeen(
+            made.used_bytes
+        )  # what was in use before is unknown
+    else:
+        taken = max(used - round(fmean(state.devices.used_bytes)), 0)
     loaded = MemoryMeasured(
-        stage="weights", total_bytes=made.total_bytes, used_bytes=used,
-        delta_bytes=max(used - before, 0),
+        stage="weights", total_bytes=made.total_bytes, used_bytes=used, delta_bytes=taken,
     )  # fmt: skip
     return stamped(loaded, origin)
 

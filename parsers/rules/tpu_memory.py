@@ -48,6 +48,9 @@ def _model_made(match: re.Match[str]) -> list[Made]:
 
 
 _SHAPE = re.compile(r"(?:\b|_)shape=\(num_blocks, \(([\d, ]{1,80})\)")
+_MESH = re.compile(
+    r"mesh=Mesh\((?P<axes>'\w{1,20}': \d{1,5}(?:, '\w{1,20}': \d{1,5}){0,9})"
+)
 _OF_HEADS = 4
 """Dimensions of a block that has keys and values of heads (`kernels/ragged_paged_attention`);
 one of latents has fewer (`kernels/mla`)."""
@@ -61,7 +64,8 @@ def _blocks(match: re.Match[str]) -> list[Made]:
     shape = _SHAPE.search(match.string)
     if shape is not None and shape[1].count(",") + 1 < _OF_HEADS:
         made.append(ConfigRecorded(settings={"use_mla": True}))
-    return made
+    mesh = _MESH.search(match.string)
+    return made if mesh is None else [*made, *_mesh(mesh)]
 
 
 _SHARDS = ("data", "attn_dp", "attn_dp_expert")

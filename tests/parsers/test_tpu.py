@@ -130,7 +130,8 @@ def test_what_a_trainer_holds_is_no_part_of_the_weights():
 
 def test_weights_on_some_devices_are_a_mean_like_what_is_left():
     text = (
-        WORKER.format(1) + "Init model | hbm=[(12.0, 95.0), (0.0, 95.0)]GiB\n"
+        WORKER.format(0) + "Init worker | rank=0 | hbm=[(0.0, 95.0), (0.0, 95.0)]GiB\n"
+        + WORKER.format(1) + "Init model | hbm=[(12.0, 95.0), (0.0, 95.0)]GiB\n"
         + WORKER.format(2) + "Memory statistics | total_hbm_limit_gb=190.0GiB | "
         "total_hbm_limit_cap_gb=170.0GiB | total_hbm_used_gb=12.0GiB | "
         "total_hbm_avail_gb=158.0GiB\n"
@@ -139,6 +140,10 @@ def test_weights_on_some_devices_are_a_mean_like_what_is_left():
     memory = summary.memory
     assert memory.weights_bytes + memory.kv_cache_bytes == memory.usable_bytes
     assert summary.contradictions == []
+    # Without the first line it is unknown what was in use before.
+    excerpt = folded(events(text.split("\n", 1)[1])).summary
+    assert excerpt.memory.weights_bytes is None
+    assert excerpt.memory.kv_cache_bytes == memory.kv_cache_bytes
 
 
 def test_the_sizes_of_an_allocation_are_in_the_second_line_of_its_error():
@@ -404,3 +409,20 @@ def test_the_workers_of_tpu_inference_have_no_profiling_run():
         + line.format(24, "kv_cache_manager.py", "Init kv-cache | num_layers=2 | num_blocks=[9, 9]")
     )  # fmt: skip
     assert "profile_run" not in folded(events(text)).summary.time.seconds_by_phase()
+
+
+def test_sums_are_rounded_to_hundredths():
+    """2,108 blocks of 4 MiB are 8.2344 GiB, and printed as 8.23."""
+    line = "(EngineCore pid=7) INFO 05-12 02:10:5{} [{}:157] {}\n"
+    text = (
+        line.format(1, "tpu_worker.py", "Init worker | rank=0 | hbm=[(0.0, 15.75)]GiB")
+        + line.format(2, "tpu_runner.py", "Init model | hbm=[(5.94, 15.75)]GiB")
+        + line.format(
+            3, "tpu_worker.py",
+            "Memory statistics | total_hbm_limit_gb=15.75GiB | total_hbm_limit_cap_gb=14.18GiB | "
+            "total_hbm_used_gb=5.94GiB | total_hbm_avail_gb=8.23GiB",
+        )
+        + line.format(4, "kv_cache_manager.py", "Init kv-cache | num_layers=2 | num_blocks=[2108, 2108]")
+    )  # fmt: skip
+    low, high = folded(events(text)).summary.memory.block_bytes_range
+    assert low <= 4 << 20 <= high

@@ -629,10 +629,13 @@ def bytes_step(engine: str | None, value: float) -> float:
     """The step of a size in a log of an engine.
 
     HPU engines print four significant digits (vllm-gaudi `extension/utils.py`,
-    `format_bytes`), upstream vLLM GiB with two decimals, or more than four digits.
+    `format_bytes`), upstream vLLM GiB with two decimals, or more than four digits,
+    tpu-inference two decimals of what all devices have (`worker/tpu_worker.py`).
     """
     if value == 0:
         return 0.0
+    if engine == "tpu-inference":
+        return 0.01 * GIB
     if engine == "vllm" and is_of_hundredths(value):
         return 0.01 * GIB
     scale = next((s for s in (TIB, GIB, MIB, KIB) if abs(value) > s), 1)
