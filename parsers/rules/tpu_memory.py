@@ -184,7 +184,7 @@ MEMORY_RULES: tuple[LineRule, ...] = (
     LineRule(
         "tpu_fp8_kind",
         "for FP8 KV cache on TPU",
-        # Which FP8 there would be, asked for at each import: it makes no cache FP8.
+        # At each import, which kind an FP8 cache would have: it makes no cache FP8.
         r"Automatically using fp8_\w{1,12} for FP8 KV cache on TPU \S{1,20}",
         device="tpu",
         engine="tpu-inference",
