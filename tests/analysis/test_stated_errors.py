@@ -335,3 +335,16 @@ def test_what_only_some_engines_support_is_not_turned_on():
         "NotImplementedError: A client only supports Elastic EP scaling in one mode."
     )
     assert not [way for way in shown if way.startswith("--enable-elastic-ep")]
+
+
+def test_what_the_run_has_already_is_not_turned_on():
+    text = "ValueError: Some store requires at least one prefix-cacheable group"
+    shown = ways(text, LOAD, enable_prefix_caching=True)
+    assert not [way for way in shown if way.startswith("--enable-prefix-caching")]
+
+
+def test_a_part_that_failed_is_left_out_by_its_folder():
+    text = "AssertionError: Regions must share a group."
+    folder = "vllm/distributed/ec_transfer/a.py"
+    (finding,) = advise(facts_of(ended("error", text, module=folder)))
+    assert finding.suggestion == "no --ec-transfer-config, where it is set"

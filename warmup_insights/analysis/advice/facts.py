@@ -202,9 +202,7 @@ class RunFacts:
         if found is None:
             return None
         stage = "" if found.is_serving else self.stage
-        return statement_of(
-            found.message, stage, self.summary.config, found.module or ""
-        )
+        return statement_of(found.message, stage, self.summary.config)
 
     @cached_property
     def failed(self) -> Failed | None:

@@ -86,8 +86,6 @@ FEATURES: tuple[Feature, ...] = (
             "--no-async-scheduling", "slower decoding", is_default=True),
     Feature(r"[Ee]ager mode|\benforce_eager\b", "enforce_eager", "no --enforce-eager",
             "compilation and graphs at the start"),
-    Feature(r"[Hh]ybrid KV cache manager", "hybrid_kv_cache_manager",
-            "--no-hybrid-kv-cache-manager", "more KV cache for layers with a window"),
     Feature(r"[Bb]atch[ _-]invarian", "VLLM_BATCH_INVARIANT", "VLLM_BATCH_INVARIANT=0",
             "results differ with the batch"),
     Feature(r"\bEC[ _-]?[Cc]onnector|ec_transfer", "ec_transfer_config", "no --ec-transfer-config",
@@ -172,7 +170,7 @@ _OF_RANKS = {
 }  # fmt: skip
 _SHORT = re.compile(r"(?i:(tp|pp|dp|dcp|pcp))(?:_size|_world_size)?")
 _KEYS = {
-    "--speculative-config": r"num_speculative_tokens|draft_\w+|prompt_lookup_m(?:ax|in)|"
+    "--speculative-config": r"num_speculative_tokens|draft_(?:tensor|sample|model)\w*|prompt_lookup_m(?:ax|in)|"
     r"speculative_token_tree|synthetic_acceptance_\w+|suffix_decoding_\w+|dspark_\w+|xpress_\w+|"
     r"rejection_sample_method",
     "--compilation-config": r"cudagraph_mode|compile_\w+|pass_config|splitting_ops|custom_ops|"
@@ -188,8 +186,8 @@ _KEYS = {
 
 
 _OPTIONS = re.compile(
-    r"max_(?:model_len|num_\w+|lora\w*|cpu_loras|cudagraph_\w+)|data_parallel_\w+|node_rank|nnodes|"
-    r"mamba_\w+|load_format|served_model_name"
+    r"max_(?:model_len|num_(?:seqs|batched_tokens)|lora_rank|loras|cpu_loras|cudagraph_capture_size)|"
+    r"data_parallel_\w+|node_rank|nnodes|mamba_(?:block_size|cache_mode)|load_format|served_model_name"
 )
 """Settings that a log need not state."""
 

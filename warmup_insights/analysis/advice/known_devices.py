@@ -50,6 +50,11 @@ _GAUDI_RELEASE = Way(
     "on Gaudi the driver of the image's release (`hl-smi` on the host, the tag of the image)",
     "another image or driver",
 )
+_CPU_BUILD = Way(
+    "without an accelerator a vLLM that was built for the CPU: `pip list` shows it as vllm with "
+    "+cpu in its version",
+    "much slower",
+)
 _GIVE_DEVICES = Way(
     "give the container the devices: --gpus all or --runtime nvidia (Gaudi: --runtime habana "
     "and HABANA_VISIBLE_DEVICES), in Kubernetes a resource limit, and runtimeClassName where "
@@ -313,8 +318,7 @@ ROWS: tuple[KnownError, ...] = (
           Way("VLLM_LOGGING_LEVEL=DEBUG: lines `... platform is not available because` name "
               "the reason for each; a library of another CUDA in LD_LIBRARY_PATH is one",
               "a longer log"),
-          Way("without an accelerator a vLLM that was built for the CPU: `pip list` shows it "
-              "as vllm with +cpu in its version", "much slower"))),
+          _CPU_BUILD)),
         (r"NVMLError_NotSupported",
          "The monitoring library of the driver does not answer here (WSL2, Jetson)",
          (Way.that_sets("processes start anew", VLLM_WORKER_MULTIPROC_METHOD="spawn"),
@@ -331,8 +335,7 @@ ROWS: tuple[KnownError, ...] = (
          (_GIVE_DEVICES, Way("a torch that was built for the device (`python -c 'import "
                              "torch; print(torch.version.cuda)'`)", "another environment"),
           _DRIVER_LIBRARIES,
-          Way("without an accelerator a vLLM that was built for the CPU: `pip list` shows it "
-              "as vllm with +cpu in its version", "much slower"))),
+          _CPU_BUILD)),
         (r"(?:/dev/(?:kfd|dri|accel|nvidia|vfio)\S{0,40}).{0,40}(?:Permission denied|Operation not permitted)|"
          r"Permission denied.{0,20}/dev/(?:kfd|dri|accel|nvidia|vfio)|Unable to open /dev/kfd",
          "The process may not open the device",

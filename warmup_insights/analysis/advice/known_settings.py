@@ -505,14 +505,6 @@ ROWS: tuple[KnownError, ...] = (
         (r"invalid (tool call|reasoning) parser: (\S{1,80})",
          "There is no parser of this name",
          (Way("one of the names in the message instead of {2}, or a newer vLLM that has it"),)),
-        (r"is not divisible by min_thread_[kn].{0,100}?--quantization (\w{1,40})",
-         "Quantised weights do not fit the kernel on so many ranks",
-         (Way("a smaller --tensor-parallel-size, where it is more than 1",
-              "each device holds more of the weights"),
-          Way("--quantization {1}: a kernel without this limit",
-              "slower; only for a checkpoint of that kind", {"quantization": "{1}"}),
-          Way("a newer vLLM, which takes another kernel for such a layer alone",
-              "another image"))),
         (r"(?:input|output)_size_per_partition|not aligned with the quantized weight shape|"
          r"not divisible by weight quantization|\bsize_[kn] must (?:be )?divisible by|"
          r"\bsize_[kn] = \d{1,9},? is not divisible by",

@@ -29,7 +29,6 @@ from warmup_insights.analysis.advice.stated import (
     missing_remedy,
     present,
     statement,
-    without_library,
 )
 
 KNOWN: tuple[KnownError, ...] = (
@@ -38,10 +37,6 @@ KNOWN: tuple[KnownError, ...] = (
 """Errors whose text names their cause: texts of vLLM, torch, CUDA, NCCL, Ray, the Hugging
 Face libraries, Triton and the Gaudi bridge. The first row that matches counts, so a narrow
 text stands before a wide one."""
-_OF_LIBRARIES = (
-    "build_failed", "device_unsupported", "missing_tool", "packages_mismatch",
-)  # fmt: skip
-"""Rules of texts that may be about a library that has others beside it."""
 _LEFT_OUT = re.compile(r"no --([a-z][a-z\d-]{2,60})(?=$|[,;])")
 """A way that leaves an option out, and nothing else."""
 
@@ -53,31 +48,23 @@ def known_error(message: str) -> tuple[KnownError, re.Match[str]] | None:
 
 
 def statement_of(
-    message: str, stage: str, config: Mapping[str, Value], module: str = ""
+    message: str, stage: str, config: Mapping[str, Value]
 ) -> Statement | None:
-    """What the text of an error explains of itself, in a stage; None where it is nothing.
-
-    `module` is the file that it was raised in, which may be of a library.
-    """
+    """What the text of an error explains of itself, in a stage; None where it is nothing."""
     row = known_error(message)
     if row is None:
-        found = statement(message, stage, config)
-        if found is None:
+        stated = statement(message, stage, config)
+        if stated is None:
             return None
-        found = replace(found, ways=tuple(_fitting(found.ways, config)))
-    else:
-        known, match = row
-        ways = known.filled(match)
-        fitting = [
-            replace(way, suggestion=way.suggestion + present(way.suggestion, config))
-            for way in _fitting(ways, config)
-        ]
-        more = missing_remedy(message, ways, config)
-        found = Statement(known.rule, known.title, (*fitting, *more))
-    if found.rule not in _OF_LIBRARIES:
-        return found
-    without = without_library(f"{module} {message}", found.ways, config)
-    return replace(found, ways=(*found.ways, *without))
+        return replace(stated, ways=tuple(_fitting(stated.ways, config)))
+    known, match = row
+    ways = known.filled(match)
+    more = missing_remedy(message, ways, config)
+    fitting = [
+        replace(way, suggestion=way.suggestion + present(way.suggestion, config))
+        for way in _fitting(ways, config)
+    ]
+    return Statement(known.rule, known.title, (*fitting, *more))
 
 
 def _fitting(ways: Iterable[Way], config: Mapping[str, Value]) -> list[Way]:

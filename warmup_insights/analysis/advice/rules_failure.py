@@ -18,6 +18,7 @@ from warmup_insights.analysis.advice.stated import (
     OTHER_RELEASE,
     OWN_CHOICE,
     named_features,
+    without_library,
 )
 from warmup_insights.analysis.advice.ways import finding_of, num_ranks
 from warmup_insights.analysis.sentences import progress_text
@@ -565,15 +566,23 @@ def _known(facts: RunFacts, found: Failed) -> Iterator[Finding]:
     stated = facts.statement
     if stated is None:
         return
+    ways = list(stated.ways)
+    if stated.rule in _OF_LIBRARIES:
+        named = f"{found.module} {found.message}"
+        ways += without_library(named, ways, facts.summary.config)
     when = " while it served" if found.is_serving else ""
     yield finding_of(
         f"{stated.title}{when}: {shown_message(found)}{found.where}.",
         numbers_at(facts, found),
-        stated.ways,
+        ways,
         "the engine keeps serving" if found.is_serving else "the start gets past this error",
     )  # fmt: skip
 
 
+_OF_LIBRARIES = (
+    "build_failed", "device_unsupported", "missing_tool", "packages_mismatch",
+)  # fmt: skip
+"""Rules of texts that may be about a library that has others beside it."""
 _TABLE = {
     "setting_refused": (
         "the engine refused a setting or a combination, and its message states what fits",

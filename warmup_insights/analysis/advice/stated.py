@@ -133,8 +133,8 @@ _ANY_NAME = (
 )
 _NO_SUCH = re.compile(r"\b(?:[Uu]nknown|[Uu]nsupported|[Ii]nvalid|[Uu]nrecognized)\b")
 _LISTED = re.compile(
-    r"\b(?:[Ss]upported|[Vv]alid|[Aa]vailable|[Aa]llowed|only support)\b(?: \w{1,20})?"
-    r"(?: are\b| is\b|:|=)"
+    r"\b(?:[Ss]upported|[Vv]alid|[Aa]vailable|[Aa]llowed|only support)\b[\w ]{0,30}"
+    r"(?:\bare\b|\bis\b|:|=)"
 )
 """A value that is not there, and those that are."""
 _LIMITED = re.compile(
@@ -165,7 +165,7 @@ _GOT = re.compile(r",? (?:but )?\(?got |; got |, but ")
 """Before what there is instead of what has to be."""
 _DOTTED = re.compile(
     r"(?<![\w.-])((?:attention|compilation|kernel|speculative|eplb|profiler|structured_outputs|"
-    r"kv_transfer|ec_transfer|pooler|quantization|offload)_config\.[a-z_\d]{2,40})\b"
+    r"kv_transfer|ec_transfer|pooler|quantization)_config\.[a-z_\d]{2,40})\b"
 )
 """A key of an option's value, as vLLM takes it on the command line as well."""
 _VALUE = re.compile(r"([a-z]{2,40}(?:_[a-z\d]{1,40}){1,6})=['\"]?([\w./-]{1,60})")
@@ -466,7 +466,7 @@ def needed_settings(
     for feature in (
         named_features(text, {}) if by_words and not _SNAKE.search(text) else ()
     ):
-        if feature.required:
+        if feature.required and not feature.is_on(config):
             found.setdefault(feature.setting, Way(feature.required, "what it does"))
     ways = list(found.values())[:3]
     if len(ways) > 1 and " or " not in text:
@@ -542,10 +542,8 @@ def _requirement(
     that no setting chooses."""
     needed = _ENDS.split(match["object"])[0].rstrip(";.")
     ways = _with_needed(needed, _left_out(match["subject"], config), config)
-    is_named = (
-        len(ways) > 1 or needed_settings(needed, config) or _OPTION.search(needed)
-    )
-    if not is_configuring and not is_named:
+    is_named = len(ways) > 1 or _OPTION.search(needed) or named_features(needed, config)
+    if not (is_configuring or is_named or needed_settings(needed, config)):
         return None
     return Statement(
         "setting_refused", "The engine requires something that the run lacks",
