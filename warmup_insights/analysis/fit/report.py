@@ -14,6 +14,7 @@ from warmup_insights.analysis.fit.cost import (
     DEFAULT_BLOCK_WEIGHT,
     Cost,
     Limits,
+    Pairs,
     Usage,
     measure_waste,
     refuse_overflow,
@@ -267,7 +268,7 @@ def _judge(
     ]
     executed = sum(waste.executed for waste in wastes)
     wasted = sum(waste.wasted for waste in wastes)
-    pairs = [(phase, bucket) for phase in PHASES for bucket in lists[phase]]
+    pairs: Pairs = [(phase, bucket) for phase in PHASES for bucket in lists[phase]]
     return StrategyResult(
         trial.title,
         len(pairs),
