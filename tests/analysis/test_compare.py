@@ -274,6 +274,25 @@ def test_other_numbers_of_ranks_do_not_compare_shares_of_a_model():
     assert verdicts(result, "warmup_s") == ["same"]
 
 
+def test_requests_of_another_length_are_not_better_for_being_shorter():
+    runs = [
+        summary_of(
+            [
+                *start_up()[:-2],
+                config(max_model_len=length),
+                KVCacheAllocated(
+                    num_blocks=1000, max_concurrency=fits, time=1_000_003.0
+                ),
+            ],
+            name,
+        )
+        for length, fits, name in ((4096, 31.25, "aaa"), (2048, 62.5, "bbb"))
+    ]
+    result = compare(runs)
+    assert verdicts(result, "max_concurrency") == ["not_comparable"]
+    assert any("4,096 and 2,048 tokens" in note for note in result.notes)
+
+
 def test_what_engines_log_as_captured_differs_between_engines():
     line = CaptureSummary(phase="prompt", captured_reported=3)
     more = CaptureSummary(phase="prompt", captured_reported=2)

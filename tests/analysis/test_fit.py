@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -16,7 +17,11 @@ from warmup_insights.analysis.fit.cost import (
     measure_waste,
     tighten,
 )
-from warmup_insights.analysis.fit.report import fit_for_settings, with_limits
+from warmup_insights.analysis.fit.report import (
+    fit_for_settings,
+    taken_from_file,
+    with_limits,
+)
 from warmup_insights.analysis.fit.solve import fit_buckets
 from warmup_insights.analysis.fit.traffic import (
     Requests,
@@ -28,7 +33,7 @@ from warmup_insights.bucketing.base import Bucket
 from warmup_insights.bucketing.file import parse_bucket_lines
 from warmup_insights.bucketing.generate import generate
 from warmup_insights.bucketing.lookup import BucketTable
-from warmup_insights.bucketing.settings import settings_from_mapping
+from warmup_insights.bucketing.settings import SlidingWindow, settings_from_mapping
 from warmup_insights.errors import InputError, SettingError
 from warmup_insights.export.buckets import bucket_file_text, fit_table
 
@@ -279,10 +284,60 @@ def test_prompt_buckets_keep_the_token_budget():
     points = {(2, 200, 0): 10, (1, 500, 0): 10}
     free = fit_buckets(traffic(points), Limits(max_buckets=1))
     assert free.buckets["prompt"] == ((2, 500, 0),)
+    admits = taken_from_file(engine_settings())
     with pytest.raises(InputError, match="raise the limit"):
-        fit_buckets(traffic(points), Limits(max_buckets=1), max_tokens=512)
-    kept = fit_buckets(traffic(points), Limits(max_buckets=2), max_tokens=512)
+        fit_buckets(traffic(points), Limits(max_buckets=1), admits=admits)
+    kept = fit_buckets(traffic(points), Limits(max_buckets=2), admits=admits)
     assert kept.buckets["prompt"] == ((1, 500, 0), (2, 200, 0))
+
+
+def with_file(limits, report):
+    """What the engine makes of the written file of a fit."""
+    lines = bucket_file_text(report, "some buckets").splitlines(keepends=True)
+    loaded = replace(limits, bucket_file=parse_bucket_lines(lines, "file"))
+    return generate(loaded)
+
+
+@pytest.mark.parametrize("version", ["v0.15.1", "v0.17.1", "v0.26.0"])
+def test_no_bucket_is_dropped_where_query_and_context_must_fit_together(version):
+    """One bucket for both steps would be (1, 512, 40), of 1,152 tokens."""
+    limits = replace(engine_settings(), engine_version=version)
+    points = {(1, 512, 0): 5, (1, 64, 40): 5, (1, 500, 33): 1}
+    found = traffic(points, {(1, 1, 40): 1})
+    report = fit_for_settings(found, limits, Limits(max_buckets=3))
+    generated = with_file(limits, report)
+    assert generated.dropped == ()
+    assert generated.prompt == report.fit.buckets["prompt"]
+    # 500 and 33 blocks of 16 are 1,028 tokens: that version takes no bucket for them.
+    is_early = limits.rules.sums_context
+    assert any("find no bucket" in note for note in report.notes) == is_early
+    largest = max(b.query_len + 16 * b.num_blocks for b in generated.prompt)
+    assert (largest <= 1024) == is_early
+
+
+def test_prompts_without_context_are_whole_slices_where_attention_has_them():
+    """800 has no whole number of slices within the token budget of 900."""
+    window = SlidingWindow(slice_size=256, threshold=300)
+    limits = replace(engine_settings(max_num_batched_tokens=900), sliding_window=window)
+    points = {(1, 200, 0): 3, (1, 400, 0): 3, (1, 800, 0): 1, (1, 400, 7): 1}
+    report = fit_for_settings(traffic(points), limits, Limits(max_buckets=4))
+    generated = with_file(limits, report)
+    assert generated.dropped == ()
+    assert {(1, 200, 0), (1, 512, 0), (1, 800, 1)} <= set(generated.prompt)
+    table = BucketTable(limits, generated)
+    assert all(table.peek("prompt", shape).outcome == "found" for shape in points)
+
+
+def test_buckets_that_speculative_decoding_adds_are_counted():
+    limits = replace(engine_settings(), num_speculative_tokens=2)
+    found = traffic((), {(2, 1, 20): 5, (6, 1, 90): 5})
+    report = fit_for_settings(found, limits, Limits(max_buckets=2))
+    generated = with_file(limits, report)
+    more = len(generated.decode) - len(report.fit.buckets["decode"])
+    assert any(f"adds {more} decode buckets" in note for note in report.notes)
+    table = BucketTable(limits, generated)
+    ran = [table.peek("decode", shape).bucket for shape in ((2, 1, 20), (6, 1, 90))]
+    assert report.fit.executed == sum(5 * cost_of(b, "decode", 1) for b in ran)
 
 
 def seconds(phase, bucket):

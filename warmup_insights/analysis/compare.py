@@ -50,6 +50,8 @@ START_GROUPS = ("time", "phases")
 CONTRADICTORY = "the evidence for it contradicts itself"
 OF_A_WHOLE_START = ("wall_s", "unlogged_s")
 """Figures that lines without the beginning do not give."""
+OF_FULL_LENGTH = ("max_concurrency",)
+"""Figures of requests of `max_model_len` tokens."""
 PART = "a log lacks the beginning of its start"
 
 
@@ -58,17 +60,21 @@ class Comparability:
 
     Times and sizes depend on the device as much as on the settings, so they are only
     judged on one kind of device and between starts of one kind, and figures of one rank
-    only at one number of ranks.
+    only at one number of ranks, requests of full length only at one length.
     Nothing is judged between two models or two kinds of device: `subject_reason` is how
     those differ, `device_reason` how the devices do and `start_reason` the kinds of
-    start, or that one did not end, None if they do not; `notes` are sentences for a person.
+    start, or that one did not end, `rank_reason` how many ranks they have, None if they do not; `notes` are sentences for a person.
     """
 
     def __init__(self, old: RunSummary, new: RunSummary) -> None:
         self.subject_reason = _model_reason(old, new) or _kind_reason(old, new)
         self.device_reason = _device_reason(old, new)
-        self._rank_reason = _if_other(
+        self.rank_reason = _if_other(
             "the runs have {} and {} ranks", old.ranks, new.ranks
+        )
+        self._length_reason = _if_other(
+            "requests of full length have {:,.0f} and {:,.0f} tokens",
+            *(run.setting("max_model_len", "max_seq_len") for run in (old, new)),
         )
         self.start_reason = _start_reason(old, new)
         self._is_part = old.time.is_excerpt or new.time.is_excerpt
@@ -96,8 +102,10 @@ class Comparability:
             return self.subject_reason
         if figure.per_device and self.device_reason is not None:
             return self.device_reason
-        if figure.per_rank and self._rank_reason is not None:
-            return self._rank_reason
+        if figure.per_rank and self.rank_reason is not None:
+            return self.rank_reason
+        if figure.name in OF_FULL_LENGTH and self._length_reason is not None:
+            return self._length_reason
         if figure.name in OF_A_WHOLE_START and self._is_part:
             return PART
         if figure.group in START_GROUPS:
@@ -112,8 +120,10 @@ class Comparability:
             yield f"No figure is judged better or worse: {self.subject_reason}."
         elif self.device_reason is not None:
             yield f"Times and sizes are not judged: {self.device_reason}."
-        if self._rank_reason is not None:
-            yield f"Sizes per rank are not judged: {self._rank_reason}."
+        if self.rank_reason is not None:
+            yield f"Sizes per rank are not judged: {self.rank_reason}."
+        if self._length_reason is not None:
+            yield f"How many fit is not judged: {self._length_reason}."
         if self.start_reason is not None:
             yield f"Times are not judged: {self.start_reason}."
         elif self._is_part:
@@ -584,7 +594,8 @@ def _reasons(
         keys = key_change(*pair)
         found = (
             keys.sentence if keys else None,
-            kv_sentence(*pair),
+            # Another number of ranks shares the model, and the cache, otherwise.
+            kv_sentence(*pair) if fit.rank_reason is None else None,
             gap_sentence(match_gaps(pair), pair),
         )
         several = f"{head.head}: " if len(summaries) > 2 else ""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass, replace
 from itertools import chain
@@ -13,21 +14,32 @@ from warmup_insights.analysis.fit.cost import (
     DEFAULT_BLOCK_WEIGHT,
     Cost,
     Limits,
+    Pairs,
     Usage,
     measure_waste,
-    needed_cost,
     refuse_overflow,
     used_buckets,
 )
-from warmup_insights.analysis.fit.solve import Fit, fit_buckets
+from warmup_insights.analysis.fit.solve import Admits, Fit, fit_buckets
 from warmup_insights.analysis.fit.traffic import ShapeCounts, Traffic, count_shapes
-from warmup_insights.analysis.plan.costs import Evidence, phase_costs
-from warmup_insights.bucketing.base import Bucket, GeneratedBuckets, StrategyName
+from warmup_insights.analysis.plan.costs import Evidence, PhaseCosts, phase_costs
+from warmup_insights.bucketing.base import (
+    PHASES,
+    Bucket,
+    GeneratedBuckets,
+    StrategyName,
+)
 from warmup_insights.bucketing.file import format_bucket_file
+from warmup_insights.bucketing.filters import (
+    Condition,
+    phase_conditions,
+    sliding_window_condition,
+)
+from warmup_insights.bucketing.generate import speculative_buckets
 from warmup_insights.bucketing.padding import Trial, try_settings
 from warmup_insights.bucketing.settings import BucketingSettings
 from warmup_insights.errors import InputError
-from warmup_insights.model.summary import PHASES, SCHEMA, BucketRow, RunSummary
+from warmup_insights.model.summary import SCHEMA, BucketRow, RunSummary
 
 AT_MOST = (
     "Warm-up and graphs of the strategies are at most as given: each bucket counts as one "
@@ -102,6 +114,9 @@ def fit_for_settings(
     _check_prompts(traffic, settings)
     if covers_limits:
         traffic = with_limits(traffic, settings)
+    admits = taken_from_file(settings)
+    rounded = with_query_step(traffic, query_step, settings)
+    rounded, left_out = as_taken(rounded, settings, query_step, admits)
     trials = [
         try_settings(replace(settings, strategy=strategy, bucket_file=None))
         for strategy in get_args(StrategyName)
@@ -112,10 +127,10 @@ def fit_for_settings(
             traffic, chain(*(own[phase] for own in made)), phase, block_weight
         )
     fit = fit_buckets(
-        with_query_step(traffic, query_step, settings),
+        rounded,
         limits,
         block_weight=block_weight,
-        max_tokens=settings.max_num_batched_tokens,
+        admits=admits,
         others=[
             (trial.title, _lists(trial.generated))
             for trial in trials
@@ -123,7 +138,7 @@ def fit_for_settings(
             and keeps_step(trial.generated.prompt, query_step, settings)
         ],
     )
-    fit = replace(fit, needed=needed_cost(traffic, block_weight))
+    fit, added = _as_warmed_up(fit, traffic, settings, block_weight)
     return FitReport(
         name,
         traffic.prompt.total,
@@ -132,8 +147,100 @@ def fit_for_settings(
         block_weight,
         fit,
         tuple(_judge(trial, traffic, limits, block_weight) for trial in trials),
-        (*traffic.notes, *([AT_MOST] if limits.seconds or limits.bytes else [])),
+        (
+            *traffic.notes,
+            *([AT_MOST] if limits.seconds or limits.bytes else []),
+            *left_out,
+            *added,
+        ),
     )
+
+
+def taken_from_file(settings: BucketingSettings) -> Admits:
+    """Whether an engine with these settings takes a bucket from a file as it is."""
+    checks: dict[str, list[Condition]] = {
+        phase: list(phase_conditions(settings, phase)) for phase in PHASES
+    }
+    if (sliced := sliding_window_condition(settings)) is not None:
+        checks["prompt"].append(sliced)
+    return lambda phase, bucket: all(each.holds(bucket) for each in checks[phase])
+
+
+def as_taken(
+    traffic: Traffic, settings: BucketingSettings, query_step: int, admits: Admits
+) -> tuple[Traffic, tuple[str, ...]]:
+    """The traffic as the smallest buckets that the engine takes, and what none covers.
+
+    A sequence of a decode batch has a block at least; a prompt of whole slices stands for
+    one without context, or one with a block of context where they are too many.
+    """
+    decode = traffic.decode
+    if len(decode) and not settings.use_contiguous_pa:
+        shapes = decode.shapes.copy()
+        shapes[:, 2] = np.maximum(shapes[:, 2], shapes[:, 0])
+        decode = count_shapes(shapes, decode.counts)
+    prompt = traffic.prompt
+    window = settings.sliding_window
+    if len(prompt) and window is not None:
+        shapes = prompt.shapes.copy()
+        step = math.lcm(window.slice_size, query_step)
+        is_sliced = (shapes[:, 2] == 0) & (shapes[:, 1] >= window.threshold)
+        whole = -(-shapes[:, 1] // step) * step
+        fits = is_sliced & (whole <= _longest_query(settings) // shapes[:, 0])
+        shapes[:, 1] = np.where(fits, whole, shapes[:, 1])
+        is_whole = shapes[:, 1] % window.slice_size == 0
+        shapes[:, 2] = np.where(is_sliced & ~is_whole, 1, shapes[:, 2])
+        prompt = count_shapes(shapes, prompt.counts)
+    kept = {}
+    notes = []
+    for phase, part in (("prompt", prompt), ("decode", decode)):
+        # A prompt bucket of one token is written with two.
+        least = 2 if phase == "prompt" else 1
+        mask = np.array(
+            [
+                admits(phase, Bucket(b, max(q, least), c))
+                for b, q, c in part.shapes.tolist()
+            ],
+            dtype=bool,
+        )
+        kept[phase] = part.where(mask)
+        steps = part.total - kept[phase].total
+        if steps:
+            notes.append(
+                f"{steps} {phase} steps find no bucket: the engine takes none from a file "
+                "that is as large, and makes one while requests wait."
+            )
+    return replace(traffic, prompt=kept["prompt"], decode=kept["decode"]), tuple(notes)
+
+
+def _as_warmed_up(
+    fit: Fit, traffic: Traffic, settings: BucketingSettings, block_weight: int
+) -> tuple[Fit, list[str]]:
+    """The fit with the work that the engine does with it, and what it adds to it."""
+    lists = dict(fit.buckets)
+    notes = []
+    if settings.num_speculative_tokens and settings.rules.speculates:
+        lists["decode"] = speculative_buckets(settings, lists.get("decode", ()))
+        more = len(lists["decode"]) - len(fit.buckets.get("decode", ()))
+        notes.append(
+            f"Speculative decoding adds {more} decode buckets to those of the file, which "
+            "limits do not count."
+        )
+    parts = [(phase, traffic.of(phase)) for phase in PHASES if len(traffic.of(phase))]
+    wastes = [
+        measure_waste(part, lists.get(phase, ()), phase, block_weight)
+        for phase, part in parts
+    ]
+    executed = sum(waste.executed for waste in wastes)
+    needed = sum(waste.needed for waste in wastes)
+    is_other = executed != fit.executed
+    return replace(
+        fit,
+        needed=needed,
+        executed=executed,
+        bound=min(fit.bound, executed),
+        is_exact=fit.is_exact and not is_other,
+    ), notes
 
 
 def _check_prompts(traffic: Traffic, settings: BucketingSettings) -> None:
@@ -161,7 +268,7 @@ def _judge(
     ]
     executed = sum(waste.executed for waste in wastes)
     wasted = sum(waste.wasted for waste in wastes)
-    pairs = [(phase, bucket) for phase in PHASES for bucket in lists[phase]]
+    pairs: Pairs = [(phase, bucket) for phase in PHASES for bucket in lists[phase]]
     return StrategyResult(
         trial.title,
         len(pairs),
@@ -186,6 +293,8 @@ def with_limits(traffic: Traffic, settings: BucketingSettings) -> Traffic:
     if context:
         room = (settings.max_model_len - query) // settings.block_size
         prompts.append((1, query, max(context, room)))
+        if settings.rules.sums_context:
+            prompts[-1] = (1, query, room)
     blocks = min(
         settings.num_kv_blocks, settings.max_num_seqs * settings.blocks_per_seq
     )
@@ -248,7 +357,9 @@ def run_costs(
     costs less than a smaller one. Every bucket counts as one that gets a graph.
     """
     evidence = Evidence(summary, rows)
-    costs = {phase: phase_costs(evidence, phase) for phase in PHASES}
+    costs: dict[str, PhaseCosts] = {
+        phase: phase_costs(evidence, phase) for phase in PHASES
+    }
     known = [cost for phase, cost in costs.items() if summary.phase(phase).buckets]
     timed = [c.capture_s if c.captures_in_runs else c.run_s for c in known]
 

@@ -15,7 +15,7 @@ from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
@@ -46,13 +46,18 @@ MAX_BOUND_VALUES = 1_500
 _CUT_STEPS, _VALUE_STEPS = 12, 50
 
 
+_NEVER = 1e15
+Admits = Callable[[str, Bucket], bool]
+"""Whether an engine takes a bucket of a phase from a file."""
+
+
 class Problem(NamedTuple):
     """Traffic by phase, with the limits; query lengths of prompts are at least 2."""
 
     parts: dict[str, ShapeCounts]
     limits: Limits
     block_weight: int
-    max_tokens: int | None
+    admits: Admits | None = None
 
     @property
     def phases(self) -> tuple[str, ...]:
@@ -87,22 +92,24 @@ class Problem(NamedTuple):
         return cost / least if least > 0 else float(cost)
 
     def is_admissible(self, phase: str, bucket: Sequence[int]) -> bool:
-        """Whether the engine takes it from a file: prompts keep the token budget."""
-        if phase == "decode" or self.max_tokens is None:
-            return True
-        # A chunk of one token has to be written with query length 2.
-        return bucket[0] * bucket[1] <= max(2, self.max_tokens)
+        """Whether the engine takes it from a file."""
+        return self.admits is None or self.admits(phase, Bucket(*map(int, bucket)))
+
+    def path_costs(self, phase: str, buckets: Any) -> Any:
+        """Cost of each bucket, above all others for what the engine does not take."""
+        taken = [self.is_admissible(phase, bucket) for bucket in buckets.tolist()]
+        return np.where(taken, self.cost(phase, buckets), _NEVER)
 
 
 def problem_of(
-    traffic: Traffic, limits: Limits, block_weight: int, max_tokens: int | None
+    traffic: Traffic, limits: Limits, block_weight: int, admits: Admits | None
 ) -> Problem:
     """The problem of fitting buckets to the phases that have traffic."""
     parts = {phase: traffic.of(phase) for phase in PHASES if len(traffic.of(phase))}
     if "prompt" in parts:
         shapes = np.maximum(parts["prompt"].shapes, (0, 2, 0))
         parts["prompt"] = count_shapes(shapes, parts["prompt"].counts)
-    return Problem(parts, limits, block_weight, max_tokens)
+    return Problem(parts, limits, block_weight, admits)
 
 
 def _padded(rows: Sequence[Any]) -> Any:
@@ -240,7 +247,7 @@ class _Cuts:
             row[:, plane.outer] = value
         self._buckets = np.array(rows)
         flat = self._buckets.reshape(-1, 3)
-        self._costs = problem.cost(self.phase, flat).reshape(size)
+        self._costs = problem.path_costs(self.phase, flat).reshape(size)
         self._prices = problem.prices(self.phase, flat).reshape(size)
 
     def at(self, price: float) -> Pairs:
@@ -288,7 +295,7 @@ class _Values:
             steps.append(np.bincount(place, weights=part.counts, minlength=len(values)))
             self._lines.append((plane.phase, plane.buckets(part, plane.inner, values)))
         self._steps = _padded([np.r_[0, own.cumsum()] for own in steps])
-        self._costs = _padded([problem.cost(*line) for line in self._lines])
+        self._costs = _padded([problem.path_costs(*line) for line in self._lines])
         self._prices = _padded([problem.prices(*line) for line in self._lines])
         # Less than a token in all: makes ties unequal, so that every number of buckets
         # is the best one at some price.
@@ -454,19 +461,19 @@ def fit_buckets(
     limits: Limits,
     *,
     block_weight: int = DEFAULT_BLOCK_WEIGHT,
-    max_tokens: int | None = None,
+    admits: Admits | None = None,
     others: Iterable[tuple[str, Buckets]] = (),
 ) -> Fit:
     """The buckets that cover all traffic within the limits and waste least.
 
-    `max_tokens` is max_num_batched_tokens. `others` are named sets, such as those of the
+    `admits` is whether the engine takes a bucket from a file. `others` are named sets, such as those of the
     engine's strategies: the result is never worse than one of them that covers the
     traffic and, reduced to what is used, keeps the limits.
 
     Raises:
         InputError: no set of buckets that covers the traffic keeps the limits.
     """
-    problem = problem_of(traffic, limits, block_weight, max_tokens)
+    problem = problem_of(traffic, limits, block_weight, admits)
     found: list[tuple[str, Buckets]]
     found = [("shortest paths", buckets) for buckets in by_paths(problem)]
     found += [(f"{name}, reduced to what is used", own) for name, own in others]
@@ -514,7 +521,14 @@ def _best(problem: Problem, found: Iterable[tuple[str, Buckets]]) -> _Candidate 
         executed = 0.0
         for phase, part in problem.parts.items():
             own = buckets.get(phase, ())
-            options = [used_buckets(part, own), tighten(part, own, phase)]
+            options = [
+                option
+                for option in (used_buckets(part, own), tighten(part, own, phase))
+                if all(problem.is_admissible(phase, bucket) for bucket in option)
+            ]
+            if not options:
+                executed = math.inf
+                break
             wastes = [
                 measure_waste(part, o, phase, problem.block_weight) for o in options
             ]

@@ -173,7 +173,7 @@ class CachePlanner:
             graphs_captured=self._as_in_the_run("graphs_captured", chosen),
             graph_memory_bytes=self._as_in_the_run("graph_memory_bytes", chosen),
             warmup_s=self._as_in_the_run("warmup_s", chosen),
-            outcome=self._outcome(chosen, part, tokens),
+            outcome=self._outcome(chosen, part, tokens, requests),
             notes=(*notes, *self._notes(settings)),
         )  # fmt: skip
 
@@ -196,7 +196,8 @@ class CachePlanner:
         if part == 1 and is_same:
             return tokens, full
         held = blocks * size if blocks is not None and size else tokens
-        if self._is_plain and held is not None and length:
+        is_exact = bool(size) or not is_same or full is None
+        if self._is_plain and held is not None and length and is_exact:
             return stated_capacity(self.summary, held, length, size)
         if is_same:
             if blocks is not None and memory.num_kv_blocks:
@@ -381,7 +382,11 @@ class CachePlanner:
         return None if new is None or old is None else new / old
 
     def _outcome(
-        self, chosen: dict[str, Any], part: float | None, tokens: int | None
+        self,
+        chosen: dict[str, Any],
+        part: float | None,
+        tokens: int | None,
+        requests: float | None,
     ) -> str | None:
         use, free = chosen["gpu_memory_utilization"], self._memory.free_bytes
         length = chosen["max_model_len"]
@@ -396,6 +401,8 @@ class CachePlanner:
             is_same = chosen["block_size"] == self.block_size
             is_sure = is_same and (least or 0) >= max(length, self.length or 0)
             return "fits" if is_sure else None
+        if requests is not None and not self._is_plain:
+            return "fits" if requests >= 1 else "no_kv_cache"
         return "fits" if tokens >= length else "no_kv_cache"
 
     def _notes(self, settings: PlanSettings) -> Iterator[str]:

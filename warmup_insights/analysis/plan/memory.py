@@ -148,7 +148,8 @@ _WHOLE_BLOCKS_SINCE = (0, 9)
 _TOKENS_OF_REQUESTS_SINCE = (0, 23)
 _ROUNDING = 0.0051
 """By which requests that a log states with two decimals may be off."""
-_USUAL_BLOCK = 16
+USUAL_BLOCKS = (16, 32, 64, 128, 256)
+"""Tokens of a block where a run does not state them, the most usual first."""
 
 
 def _is_since(summary: RunSummary, version: tuple[int, ...]) -> bool:
@@ -169,9 +170,10 @@ def taken_tokens(summary: RunSummary, length: int, block_size: int | None) -> in
     is_whole = summary.engine.name == "reference" or _is_since(
         summary, _WHOLE_BLOCKS_SINCE
     )
-    if block_size is None or not is_whole:
+    if not is_whole:
         return length
-    return -(-length // block_size) * block_size
+    size = block_size or USUAL_BLOCKS[0]
+    return -(-length // size) * size
 
 
 def has_one_kind(
@@ -198,10 +200,9 @@ def has_one_kind(
         return False
     if _is_since(summary, _TOKENS_OF_REQUESTS_SINCE):
         return False
-    size = block_size or _USUAL_BLOCK
-    plain = tokens / length
-    rest = plain * size / length if length % size else 0.0
-    return -_ROUNDING <= plain - full <= rest + _ROUNDING
+    sizes = (block_size,) if block_size else USUAL_BLOCKS
+    takes = (taken_tokens(summary, length, size) for size in sizes)
+    return any(abs(full - tokens / taken) <= _ROUNDING for taken in takes)
 
 
 def stated_capacity(
