@@ -53,8 +53,11 @@ BATCH = 20_000
 """Events per transaction."""
 HEARTBEAT_S = 1.0
 """A sign of life that is newer by less is not stored."""
-STEP_S = 1.0
-"""How often spools are looked at; commands that read a database do so themselves."""
+STEP_S = 0.4
+"""How often spools are looked at by a process that does nothing else."""
+OWN_STEP_S = 2.0
+"""How often by a thread of a program, which drains at its end and may be the engine; what
+reads the database drains before it does."""
 QUIET_STEPS = 2
 """So many looks find no spool that is written to before the process that drains ends: one
 of the engine's may begin after another one is over."""
@@ -282,13 +285,13 @@ class Drainer:
         while self._is_locked and time.monotonic() < deadline:
             left = self.step()
         self.close()
-        over = [str(spool.path) for spool in _over(left) if spool.path.exists()]
-        if over:
+        waiting = [str(spool.path) for spool in over(left) if spool.path.exists()]
+        if waiting:
             logger.warning(
                 "Events of run %s wait in a file; the next command that can write the "
                 "database stores them, or `warmup-insights ingest %s`",
                 self._run_id,
-                " ".join(over),
+                " ".join(waiting),
             )
 
     def close(self) -> None:
@@ -312,7 +315,7 @@ def _file_id(path: Path) -> _FileId | None:
     return found.st_dev, found.st_ino
 
 
-def _over(spools: Sequence[SpoolFile]) -> list[SpoolFile]:
+def over(spools: Sequence[SpoolFile]) -> list[SpoolFile]:
     """Those to which nothing will be added, and those that were just removed."""
     found = []
     for spool in spools:
@@ -333,7 +336,7 @@ def draining(database: str | Path, run_id: str) -> Iterator[None]:
     drainer, is_over = Drainer(database, run_id), threading.Event()
 
     def work() -> None:
-        while not is_over.wait(STEP_S):
+        while not is_over.wait(OWN_STEP_S):
             drainer.step()
 
     thread = threading.Thread(target=work, name="warmup-insights-drainer", daemon=True)
@@ -367,6 +370,6 @@ def main() -> None:
     num_quiet = 0
     while num_quiet < QUIET_STEPS:
         spools = drainer.step()
-        num_quiet = num_quiet + 1 if len(_over(spools)) == len(spools) else 0
+        num_quiet = num_quiet + 1 if len(over(spools)) == len(spools) else 0
         time.sleep(STEP_S)
     drainer.finish()
