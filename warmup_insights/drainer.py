@@ -282,13 +282,13 @@ class Drainer:
         while self._is_locked and time.monotonic() < deadline:
             left = self.step()
         self.close()
-        over = [str(spool.path) for spool in _over(left) if spool.path.exists()]
-        if over:
+        waiting = [str(spool.path) for spool in over(left) if spool.path.exists()]
+        if waiting:
             logger.warning(
                 "Events of run %s wait in a file; the next command that can write the "
                 "database stores them, or `warmup-insights ingest %s`",
                 self._run_id,
-                " ".join(over),
+                " ".join(waiting),
             )
 
     def close(self) -> None:
@@ -312,7 +312,7 @@ def _file_id(path: Path) -> _FileId | None:
     return found.st_dev, found.st_ino
 
 
-def _over(spools: Sequence[SpoolFile]) -> list[SpoolFile]:
+def over(spools: Sequence[SpoolFile]) -> list[SpoolFile]:
     """Those to which nothing will be added, and those that were just removed."""
     found = []
     for spool in spools:
@@ -367,6 +367,6 @@ def main() -> None:
     num_quiet = 0
     while num_quiet < QUIET_STEPS:
         spools = drainer.step()
-        num_quiet = num_quiet + 1 if len(_over(spools)) == len(spools) else 0
+        num_quiet = num_quiet + 1 if len(over(spools)) == len(spools) else 0
         time.sleep(STEP_S)
     drainer.finish()

@@ -47,11 +47,25 @@ def _model_made(match: re.Match[str]) -> list[Made]:
     return [ended, HbmLoaded(_used(match), gib(match["total"]))]
 
 
-def _blocks(match: re.Match[str]) -> Made:
+_SHAPE = re.compile(r"(?:\b|_)shape=\(num_blocks, \(([\d, ]{1,80})\)")
+_MESH = re.compile(
+    r"mesh=Mesh\((?P<axes>'\w{1,20}': \d{1,5}(?:, '\w{1,20}': \d{1,5}){0,9})"
+)
+_OF_HEADS = 4
+"""Dimensions of a block that has keys and values of heads (`kernels/ragged_paged_attention`);
+one of latents has fewer (`kernels/mla`)."""
+
+
+def _blocks(match: re.Match[str]) -> list[Made]:
     """One number for each layer. Layers with a state instead of a cache may have fewer, one
     for each request (`_maybe_set_compact_mamba_num_blocks_override`)."""
     each = map(int, re.findall(r"(?<![a-z\d])\d{1,12}", match["blocks"]))
-    return KVCacheAllocated(num_blocks=max(each))
+    made: list[Made] = [KVCacheAllocated(num_blocks=max(each))]
+    shape = _SHAPE.search(match.string)
+    if shape is not None and shape[1].count(",") + 1 < _OF_HEADS:
+        made.append(ConfigRecorded(settings={"use_mla": True}))
+    mesh = _MESH.search(match.string)
+    return made if mesh is None else [*made, *_mesh(mesh)]
 
 
 _SHARDS = ("data", "attn_dp", "attn_dp_expert")
@@ -184,7 +198,7 @@ MEMORY_RULES: tuple[LineRule, ...] = (
     LineRule(
         "tpu_fp8_kind",
         "for FP8 KV cache on TPU",
-        # At each import, which kind an FP8 cache would have: it makes no cache FP8.
+        # The FP8 that there would be, printed at each import: it makes no cache FP8.
         r"Automatically using fp8_\w{1,12} for FP8 KV cache on TPU \S{1,20}",
         device="tpu",
         engine="tpu-inference",

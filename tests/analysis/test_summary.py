@@ -9,6 +9,7 @@ import pytest
 from tests.helpers import folded, summary_of
 from warmup_insights.analysis.oddities import oddities
 from warmup_insights.analysis.summary import buckets as bucket_fates
+from warmup_insights.analysis.summary import summarize
 from warmup_insights.model.events import (
     BenchmarkResult,
     BucketMiss,
@@ -41,6 +42,7 @@ from warmup_insights.model.events import (
     WarmupFinished,
     WarmupStep,
 )  # fmt: skip
+from warmup_insights.model.run import RunRecord
 from warmup_insights.units import GIB
 
 PROMPT = [(1, 128, 0), (1, 256, 0), (2, 128, 0)]
@@ -491,6 +493,21 @@ def test_a_start_with_several_workers_that_fails_before_them_has_an_unknown_numb
     assert summary_of([*start, failed])["ranks"] == ranks
     seen = MemoryMeasured(stage="start", rank=0, time=2.0)
     assert summary_of([*start, seen, failed])["ranks"] == 1
+
+
+@pytest.mark.parametrize("source_kind", ["recorder", "log"])
+def test_a_recording_without_settings_leaves_the_ranks_of_a_failed_start_unknown(
+    source_kind,
+):
+    """The program ended before vLLM read its options; a log has all that are not defaults."""
+    events = [
+        RunStarted(engine="vllm", time=1.0),
+        Failure(failure="error", message="exit status 2", time=2.0),
+        RunFinished(status="failed", time=3.0),
+    ]
+    run = RunRecord(run_id="r", source_kind=source_kind)
+    summary, read = summarize(run, events).summary, source_kind == "log"
+    assert summary.ranks == (1 if read else None)
 
 
 def test_rows_take_time_in_proportion_to_buckets(monkeypatch):

@@ -11,10 +11,9 @@ from contextlib import ExitStack, suppress
 
 import click
 
-from warmup_insights import storage
 from warmup_insights.cli.options import db_option, json_option
 from warmup_insights.cli.printing import print_json
-from warmup_insights.drainer import draining, open_store
+from warmup_insights.drainer import draining, open_store, over
 from warmup_insights.errors import StoreError, WarmupInsightsError
 from warmup_insights.model.events import (
     ConfigRecorded,
@@ -173,12 +172,13 @@ def _recorder(
 
 
 def _wait_for_others(db: str, run_id: str) -> None:
-    """Wait until the events of the engine's processes are stored, for a while."""
+    """Wait until the engine's processes have written their last events, for a while."""
     own, deadline = own_process(), time.monotonic() + SETTLE_S
-    while time.monotonic() < deadline and any(
-        spool.run.process != own for spool in find_spools(db, run_id)
-    ):
-        time.sleep(0.1)
+    is_waiting = True
+    while is_waiting and time.monotonic() < deadline:
+        spools = [s for s in find_spools(db, run_id) if s.run.process != own]
+        is_waiting = len(over(spools)) < len(spools)
+        time.sleep(0.1 if is_waiting else 0.0)
 
 
 def recorded_runs(db: str, run_id: str) -> list[str]:
@@ -216,7 +216,7 @@ def last_events(db: str, run_id: str, ending: launch.Ending) -> list[Event]:
     events: list[Event] = []
     is_ready: bool | None = None
     is_skipped = is_known = False
-    with suppress(StoreError), storage.EventStore(db, read_only=True) as store:
+    with suppress(StoreError), open_store(db) as store:
         run = store.run(run_id)
         summary = current(store, run).summary
         is_ready = summary.time.ready_at is not None

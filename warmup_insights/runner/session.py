@@ -139,6 +139,7 @@ class Session:
             ConfigRecorded,
             settings=self._config(),
             environment=dict(self.settings.environment),
+            num_ranks=1,
         )
 
     def _config(self) -> dict[str, Any]:

@@ -128,16 +128,21 @@ class RunFold:
         if key in self._notes or len(self._notes) < MAX_NOTES:
             self._notes[key] = self._notes.get(key, 0) + event.count
 
-    def _num_ranks(self, status: str, config: Mapping[str, Any]) -> int | None:
+    def _num_ranks(
+        self, status: str, config: Mapping[str, Any], *, is_recorded: bool
+    ) -> int | None:
         """As stated, else as many as have events, else the one of a known engine; None
-        without these, when the first of several has, and where a start with several
-        failed before any of them."""
+        without these, when the first of several has, and where a start with several, or
+        one whose settings were not recorded, failed before any of them."""
         stated = self._identity.num_ranks
         seen = len({rank or 0 for rank in self._ranks})
         if stated is not None:
             return stated or None
         is_early = status == "failed" and not self._ranks
-        if is_early and any(config.get(name, 1) != 1 for name in _PARALLEL):
+        is_unstated = is_recorded and not any(name in config for name in _PARALLEL)
+        if is_early and (
+            is_unstated or any(config.get(name, 1) != 1 for name in _PARALLEL)
+        ):
             return None
         return seen or (1 if self._identity.engine is not None else None)
 
@@ -148,7 +153,7 @@ class RunFold:
         status = identity.status(is_recorded=is_recorded)
         config = identity.config()
         graphs = stages.graphs(kept, config, is_over=status == "finished")
-        ranks = self._num_ranks(status, config)
+        ranks = self._num_ranks(status, config, is_recorded=is_recorded)
         size = _ranks_of_one(config, ranks)
         misses = self._serving.misses(size)
         rows = self._buckets.rows(misses)
