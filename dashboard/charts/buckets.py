@@ -94,21 +94,6 @@ def of_phase(buckets: pd.DataFrame, phase: str) -> pd.DataFrame:
     return rows[[len(bucket) == size for bucket in rows["bucket"]]]
 
 
-def filled_in(rows: pd.DataFrame, section: PhaseBuckets) -> pd.DataFrame:
-    """Buckets as the summary counts them.
-
-    Where lines were cut out of a log, but its last step shows that all buckets were
-    warmed, those without a line of their own were warmed as well.
-    """
-    if not section.generated or section.warmed != section.generated:
-        return rows
-    is_bare = (rows["state"] == "generated") & (rows["generated"] > 0)
-    return rows.assign(
-        state=rows["state"].mask(is_bare, "warmed"),
-        warmed=rows["warmed"].mask(is_bare, 1),
-    )
-
-
 HISTORY_KINDS = (
     "warmup_step", "graph_captured", "graph_skipped", "bucket_miss", "bucket_used",
 )  # fmt: skip

@@ -17,7 +17,6 @@ from dashboard.charts.buckets import (
     bucket_text,
     buckets_frame,
     choose_axes,
-    filled_in,
     late_frame,
     misses_frame,
     names_for,
@@ -52,10 +51,9 @@ from warmup_insights.analysis.sentences import contradiction_sentence, count_tex
 from warmup_insights.analysis.summary import Folded
 from warmup_insights.export.comparison import bucket_sets_table
 from warmup_insights.export.findings import finding_pairs
-from warmup_insights.export.runs import RunWithLines
+from warmup_insights.export.runs import RunWithLines, bucket_rows_table
 from warmup_insights.export.tables import TextTable
 from warmup_insights.model.figures import known_figures
-from warmup_insights.units import format_bytes, format_duration
 
 MOST_ROWS = 2000
 """Rows of a table that are in the file; what is left out is counted below it."""
@@ -265,7 +263,7 @@ def _buckets(section: Section, folded: Folded) -> None:
     buckets = buckets_frame(folded.rows)
     for phase in phases_in_order(buckets):
         part = summary.phase(phase)
-        found = filled_in(of_phase(buckets, phase), part)
+        found = of_phase(buckets, phase)
         if found.empty:
             continue
         names = names_for(len(found["bucket"].iloc[0]), part)
@@ -278,18 +276,8 @@ def _buckets(section: Section, folded: Folded) -> None:
             draw = partial(bucket_map, axes=axes, by="state")
             title = f"{phase.capitalize()} buckets{where}"
             section.chart(Picture(title, "One cell per bucket.", panel, draw))
-    cells = [
-        (
-            row.phase,
-            bucket_text(row.bucket),
-            row.state.replace("_", " "),
-            format_duration(row.duration_s),
-            format_bytes(row.memory_bytes),
-        )
-        for row in folded.rows
-    ]
-    header = ["phase", "bucket", "state", "time", "memory"]
-    section.table(f"All {len(cells):,} buckets", pd.DataFrame(cells, columns=header))
+    table = shown.frame_of(bucket_rows_table(folded.rows))
+    section.table(f"All {len(table):,} buckets", table)
 
 
 def _graphs(section: Section, folded: Folded) -> None:

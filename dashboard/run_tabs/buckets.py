@@ -16,7 +16,6 @@ from dashboard.charts.buckets import (
     bucket_map,
     bucket_text,
     choose_axes,
-    filled_in,
     late_frame,
     misses_frame,
     names_for,
@@ -42,11 +41,6 @@ _HINTS = {
     "in the log.",
     "memory_bytes": "Memory that each bucket took. Empty cells have no size in the log.",
 }
-
-
-def rows_of(view: View, buckets: pd.DataFrame, phase: str) -> pd.DataFrame:
-    """The buckets of a phase as the summary counts them."""
-    return filled_in(of_phase(buckets, phase), view.summary.phase(phase))
 
 
 def axes_of(view: View, rows: pd.DataFrame, phase: str) -> BucketAxes:
@@ -75,28 +69,31 @@ def coverage_chart(
 
     Gives the selection of a selectable map.
     """
-    rows = rows_of(view, buckets, phase)
+    rows = of_phase(buckets, phase)
     if rows.empty:
         return None
     axes = axes_of(view, rows, phase)
     shown = _panel(view, rows, axes, f"{key}-{phase}")
-    hint = _hint(rows, shown, axes, by) + _proof(view, buckets, phase)
+    hint = _hint(rows, shown, axes, by) + _proof(view, phase)
     picture = Picture(
         title_of(phase), hint, shown, partial(bucket_map, axes=axes, by=by)
     )
     return view.chart(picture, f"{key}-{phase}", selectable=selectable)
 
 
-def _proof(view: View, buckets: pd.DataFrame, phase: str) -> str:
+def _proof(view: View, phase: str) -> str:
     """How buckets without a line of their own are known to be warmed."""
-    before = of_phase(buckets, phase)
-    filled = int((rows_of(view, buckets, phase)["state"] != before["state"]).sum())
-    if not filled:
+    bare = sum(
+        row.warmed and row.run is None and row.capture is None
+        for row in data.folded(view.run).rows
+        if row.phase == phase
+    )
+    if not bare or not view.summary.is_log:
         return ""
     return (
-        f" {filled} have no line of their own because lines were cut out of the log. "
-        f"They count as warmed: steps are numbered of {view.summary.phase(phase).generated},"
-        " and the last one, or the end of the warm-up, is in the log."
+        f" {bare} have no line of their own. They count as warmed: steps are numbered of "
+        f"{view.summary.phase(phase).generated}, and the last one, or the end of the "
+        "warm-up, is in the log."
     )
 
 
@@ -157,7 +154,7 @@ def show(view: View) -> None:
     event = coverage_chart(
         view, buckets, str(phase), by=str(by), key="map", selectable=True
     )
-    rows = rows_of(view, buckets, str(phase))
+    rows = of_phase(buckets, str(phase))
     _history(view, rows, str(phase), _selected(event))
     _costs(view, rows, str(phase))
     _recipes(view)
