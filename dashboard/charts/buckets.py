@@ -184,6 +184,18 @@ def choose_axes(buckets: Sequence[Bucket], names: tuple[str, ...]) -> BucketAxes
     return BucketAxes(names, x, y, rest[1] if len(rest) > 1 else None)
 
 
+def map_axes(rows: pd.DataFrame, section: PhaseBuckets, phase: str) -> BucketAxes:
+    """Where the dimensions of the buckets of a phase are drawn."""
+    names = names_for(len(rows["bucket"].iloc[0]), section, phase)
+    return choose_axes(list(rows["bucket"]), names)
+
+
+def map_title(phase: str) -> str:
+    """Prompt and decode buckets; TPU engines pad numbers of tokens and of requests."""
+    one = phase.removesuffix("s") if phase in ("tokens", "requests") else phase
+    return f"{one.capitalize()} buckets"
+
+
 def panels_of(rows: pd.DataFrame, axes: BucketAxes) -> dict[int, pd.DataFrame]:
     """The buckets by their value of the third dimension; none where there is none."""
     if axes.panel is None:

@@ -16,10 +16,10 @@ from dashboard.charts.buckets import (
     bucket_map,
     bucket_text,
     buckets_frame,
-    choose_axes,
     late_frame,
+    map_axes,
+    map_title,
     misses_frame,
-    names_for,
     of_phase,
     panels_of,
     phases_in_order,
@@ -262,19 +262,17 @@ def _buckets(section: Section, folded: Folded) -> None:
     section.chart(captures_picture(summary))
     buckets = buckets_frame(folded.rows)
     for phase in phases_in_order(buckets):
-        part = summary.phase(phase)
         found = of_phase(buckets, phase)
         if found.empty:
             continue
-        names = names_for(len(found["bucket"].iloc[0]), part)
-        axes = choose_axes(list(found["bucket"]), names)
+        axes = map_axes(found, summary.phase(phase), phase)
         panels = {
-            f" with {names[axes.panel or 0]} {value}": panel
+            f" with {axes.title(axes.panel)} {value}": panel
             for value, panel in panels_of(found, axes).items()
         }
         for where, panel in list((panels or {"": found}).items())[:MOST_PANELS]:
             draw = partial(bucket_map, axes=axes, by="state")
-            title = f"{phase.capitalize()} buckets{where}"
+            title = map_title(phase) + where
             section.chart(Picture(title, "One cell per bucket.", panel, draw))
     table = shown.frame_of(bucket_rows_table(folded.rows))
     section.table(f"All {len(table):,} buckets", table)

@@ -15,10 +15,10 @@ from dashboard.charts.buckets import (
     BucketAxes,
     bucket_map,
     bucket_text,
-    choose_axes,
     late_frame,
+    map_axes,
+    map_title,
     misses_frame,
-    names_for,
     of_phase,
     padding_frame,
     panels_of,
@@ -43,19 +43,6 @@ _HINTS = {
 }
 
 
-def axes_of(view: View, rows: pd.DataFrame, phase: str) -> BucketAxes:
-    """Where the dimensions of a phase are drawn."""
-    size = len(rows["bucket"].iloc[0])
-    names = names_for(size, view.summary.phase(phase), phase)
-    return choose_axes(list(rows["bucket"]), names)
-
-
-def title_of(phase: str) -> str:
-    """Prompt and decode buckets; TPU engines pad numbers of tokens and of requests."""
-    one = phase.removesuffix("s") if phase in ("tokens", "requests") else phase
-    return f"{one.capitalize()} buckets"
-
-
 def coverage_chart(
     view: View,
     buckets: pd.DataFrame,
@@ -72,11 +59,11 @@ def coverage_chart(
     rows = of_phase(buckets, phase)
     if rows.empty:
         return None
-    axes = axes_of(view, rows, phase)
+    axes = map_axes(rows, view.summary.phase(phase), phase)
     shown = _panel(view, rows, axes, f"{key}-{phase}")
     hint = _hint(rows, shown, axes, by) + _proof(view, phase)
     picture = Picture(
-        title_of(phase), hint, shown, partial(bucket_map, axes=axes, by=by)
+        map_title(phase), hint, shown, partial(bucket_map, axes=axes, by=by)
     )
     return view.chart(picture, f"{key}-{phase}", selectable=selectable)
 
@@ -233,7 +220,7 @@ def _costs(view: View, rows: pd.DataFrame, phase: str) -> None:
     total = len(stated) + sum(
         state != "missed" for state in rows["state"].drop(stated.index)
     )
-    axes = axes_of(view, rows, phase)
+    axes = map_axes(rows, view.summary.phase(phase), phase)
     left, right = st.columns(2)
     with left:
         top = known.sort_values("duration_s", ascending=False).head(COSTLIEST)
