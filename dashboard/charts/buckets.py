@@ -94,21 +94,6 @@ def of_phase(buckets: pd.DataFrame, phase: str) -> pd.DataFrame:
     return rows[[len(bucket) == size for bucket in rows["bucket"]]]
 
 
-def filled_in(rows: pd.DataFrame, section: PhaseBuckets) -> pd.DataFrame:
-    """Buckets as the summary counts them.
-
-    Where lines were cut out of a log, but its last step shows that all buckets were
-    warmed, those without a line of their own were warmed as well.
-    """
-    if not section.generated or section.warmed != section.generated:
-        return rows
-    is_bare = (rows["state"] == "generated") & (rows["generated"] > 0)
-    return rows.assign(
-        state=rows["state"].mask(is_bare, "warmed"),
-        warmed=rows["warmed"].mask(is_bare, 1),
-    )
-
-
 HISTORY_KINDS = (
     "warmup_step", "graph_captured", "graph_skipped", "bucket_miss", "bucket_used",
 )  # fmt: skip
@@ -197,6 +182,18 @@ def choose_axes(buckets: Sequence[Bucket], names: tuple[str, ...]) -> BucketAxes
         return BucketAxes(names, x, 0)
     y = rest[0]
     return BucketAxes(names, x, y, rest[1] if len(rest) > 1 else None)
+
+
+def map_axes(rows: pd.DataFrame, section: PhaseBuckets, phase: str) -> BucketAxes:
+    """Where the dimensions of the buckets of a phase are drawn."""
+    names = names_for(len(rows["bucket"].iloc[0]), section, phase)
+    return choose_axes(list(rows["bucket"]), names)
+
+
+def map_title(phase: str) -> str:
+    """Prompt and decode buckets; TPU engines pad numbers of tokens and of requests."""
+    one = phase.removesuffix("s") if phase in ("tokens", "requests") else phase
+    return f"{one.capitalize()} buckets"
 
 
 def panels_of(rows: pd.DataFrame, axes: BucketAxes) -> dict[int, pd.DataFrame]:

@@ -16,11 +16,10 @@ from dashboard.charts.buckets import (
     bucket_map,
     bucket_text,
     buckets_frame,
-    choose_axes,
-    filled_in,
     late_frame,
+    map_axes,
+    map_title,
     misses_frame,
-    names_for,
     of_phase,
     panels_of,
     phases_in_order,
@@ -52,10 +51,9 @@ from warmup_insights.analysis.sentences import contradiction_sentence, count_tex
 from warmup_insights.analysis.summary import Folded
 from warmup_insights.export.comparison import bucket_sets_table
 from warmup_insights.export.findings import finding_pairs
-from warmup_insights.export.runs import RunWithLines
+from warmup_insights.export.runs import RunWithLines, bucket_rows_table
 from warmup_insights.export.tables import TextTable
 from warmup_insights.model.figures import known_figures
-from warmup_insights.units import format_bytes, format_duration
 
 MOST_ROWS = 2000
 """Rows of a table that are in the file; what is left out is counted below it."""
@@ -264,32 +262,20 @@ def _buckets(section: Section, folded: Folded) -> None:
     section.chart(captures_picture(summary))
     buckets = buckets_frame(folded.rows)
     for phase in phases_in_order(buckets):
-        part = summary.phase(phase)
-        found = filled_in(of_phase(buckets, phase), part)
+        found = of_phase(buckets, phase)
         if found.empty:
             continue
-        names = names_for(len(found["bucket"].iloc[0]), part)
-        axes = choose_axes(list(found["bucket"]), names)
+        axes = map_axes(found, summary.phase(phase), phase)
         panels = {
-            f" with {names[axes.panel or 0]} {value}": panel
+            f" with {axes.title(axes.panel)} {value}": panel
             for value, panel in panels_of(found, axes).items()
         }
         for where, panel in list((panels or {"": found}).items())[:MOST_PANELS]:
             draw = partial(bucket_map, axes=axes, by="state")
-            title = f"{phase.capitalize()} buckets{where}"
+            title = map_title(phase) + where
             section.chart(Picture(title, "One cell per bucket.", panel, draw))
-    cells = [
-        (
-            row.phase,
-            bucket_text(row.bucket),
-            row.state.replace("_", " "),
-            format_duration(row.duration_s),
-            format_bytes(row.memory_bytes),
-        )
-        for row in folded.rows
-    ]
-    header = ["phase", "bucket", "state", "time", "memory"]
-    section.table(f"All {len(cells):,} buckets", pd.DataFrame(cells, columns=header))
+    table = shown.frame_of(bucket_rows_table(folded.rows))
+    section.table(f"All {len(table):,} buckets", table)
 
 
 def _graphs(section: Section, folded: Folded) -> None:

@@ -15,11 +15,10 @@ from dashboard.charts.buckets import (
     BucketAxes,
     bucket_map,
     bucket_text,
-    choose_axes,
-    filled_in,
     late_frame,
+    map_axes,
+    map_title,
     misses_frame,
-    names_for,
     of_phase,
     padding_frame,
     panels_of,
@@ -44,24 +43,6 @@ _HINTS = {
 }
 
 
-def rows_of(view: View, buckets: pd.DataFrame, phase: str) -> pd.DataFrame:
-    """The buckets of a phase as the summary counts them."""
-    return filled_in(of_phase(buckets, phase), view.summary.phase(phase))
-
-
-def axes_of(view: View, rows: pd.DataFrame, phase: str) -> BucketAxes:
-    """Where the dimensions of a phase are drawn."""
-    size = len(rows["bucket"].iloc[0])
-    names = names_for(size, view.summary.phase(phase), phase)
-    return choose_axes(list(rows["bucket"]), names)
-
-
-def title_of(phase: str) -> str:
-    """Prompt and decode buckets; TPU engines pad numbers of tokens and of requests."""
-    one = phase.removesuffix("s") if phase in ("tokens", "requests") else phase
-    return f"{one.capitalize()} buckets"
-
-
 def coverage_chart(
     view: View,
     buckets: pd.DataFrame,
@@ -75,28 +56,31 @@ def coverage_chart(
 
     Gives the selection of a selectable map.
     """
-    rows = rows_of(view, buckets, phase)
+    rows = of_phase(buckets, phase)
     if rows.empty:
         return None
-    axes = axes_of(view, rows, phase)
+    axes = map_axes(rows, view.summary.phase(phase), phase)
     shown = _panel(view, rows, axes, f"{key}-{phase}")
-    hint = _hint(rows, shown, axes, by) + _proof(view, buckets, phase)
+    hint = _hint(rows, shown, axes, by) + _proof(view, phase)
     picture = Picture(
-        title_of(phase), hint, shown, partial(bucket_map, axes=axes, by=by)
+        map_title(phase), hint, shown, partial(bucket_map, axes=axes, by=by)
     )
     return view.chart(picture, f"{key}-{phase}", selectable=selectable)
 
 
-def _proof(view: View, buckets: pd.DataFrame, phase: str) -> str:
+def _proof(view: View, phase: str) -> str:
     """How buckets without a line of their own are known to be warmed."""
-    before = of_phase(buckets, phase)
-    filled = int((rows_of(view, buckets, phase)["state"] != before["state"]).sum())
-    if not filled:
+    bare = sum(
+        row.warmed and row.run is None and row.capture is None
+        for row in data.folded(view.run).rows
+        if row.phase == phase
+    )
+    if not bare or not view.summary.is_log:
         return ""
     return (
-        f" {filled} have no line of their own because lines were cut out of the log. "
-        f"They count as warmed: steps are numbered of {view.summary.phase(phase).generated},"
-        " and the last one, or the end of the warm-up, is in the log."
+        f" {bare} have no line of their own. They count as warmed: steps are numbered of "
+        f"{view.summary.phase(phase).generated}, and the last one, or the end of the "
+        "warm-up, is in the log."
     )
 
 
@@ -157,7 +141,7 @@ def show(view: View) -> None:
     event = coverage_chart(
         view, buckets, str(phase), by=str(by), key="map", selectable=True
     )
-    rows = rows_of(view, buckets, str(phase))
+    rows = of_phase(buckets, str(phase))
     _history(view, rows, str(phase), _selected(event))
     _costs(view, rows, str(phase))
     _recipes(view)
@@ -236,7 +220,7 @@ def _costs(view: View, rows: pd.DataFrame, phase: str) -> None:
     total = len(stated) + sum(
         state != "missed" for state in rows["state"].drop(stated.index)
     )
-    axes = axes_of(view, rows, phase)
+    axes = map_axes(rows, view.summary.phase(phase), phase)
     left, right = st.columns(2)
     with left:
         top = known.sort_values("duration_s", ascending=False).head(COSTLIEST)

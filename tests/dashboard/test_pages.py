@@ -304,6 +304,18 @@ def test_the_pick_follows_the_goal(monkeypatch, full_database, goal, wanted):
         assert reserve in heading
 
 
+def test_buckets_without_a_line_of_their_own_are_explained(monkeypatch, tmp_path):
+    path = tmp_path / "runs.db"
+    with EventStore(path) as store:
+        log = ROOT / "sample_logs" / "vllm-fork" / "warmup_doc_capture.log"
+        (run_id,) = ingest_path(store, str(log)).run_ids
+    app = open_page(monkeypatch, path, "run", run=run_id)
+    app.session_state["tab"] = "Buckets"
+    app.run()
+    assert not app.exception
+    assert "17 have no line of their own. They count as warmed" in texts(app)
+
+
 def test_misses_of_a_start_without_a_warm_up_blame_no_range(monkeypatch, tmp_path):
     """Whether the ranges are large enough is a question of its own, which advice answers."""
     path = tmp_path / "runs.db"

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from typing import Any
 
 import click
@@ -25,6 +25,7 @@ from warmup_insights.analysis.sentences import (
 from warmup_insights.cli.loading import open_run
 from warmup_insights.cli.options import db_option, json_option
 from warmup_insights.cli.printing import print_json, print_tables
+from warmup_insights.export.runs import bucket_rows_table
 from warmup_insights.export.tables import (
     TextTable,
     excerpt,
@@ -40,7 +41,7 @@ from warmup_insights.model.figures import (
     text_of,
 )
 from warmup_insights.model.phases import phase_words
-from warmup_insights.model.summary import BucketRow, RunSummary
+from warmup_insights.model.summary import RunSummary
 from warmup_insights.runs import current
 from warmup_insights.units import (
     format_bytes,
@@ -74,7 +75,7 @@ def show(run: str, db: str, as_json: bool, events: bool, buckets: bool) -> None:
         return
     print_summary(folded.summary)
     if buckets:
-        print_tables([buckets_table(folded.rows)])
+        print_tables([bucket_rows_table(folded.rows)])
 
 
 BAR = 46
@@ -376,22 +377,3 @@ def _benchmarks(summary: RunSummary) -> TextTable:
 
 def _plain_value(value: Any) -> str:
     return f"{value:.6g}" if isinstance(value, float) else str(value)
-
-
-def buckets_table(rows: Sequence[BucketRow]) -> TextTable:
-    """Every bucket and what became of it."""
-    header = (
-        "phase", "bucket", "state", "time", "memory", "missed", "GC", "compiled",
-    )  # fmt: skip
-    cells = [
-        (
-            row.phase, str(row.bucket),
-            (f"{row.state} ran as {row.executed}" if row.executed else row.state)
-            + (", spike" if row.is_spike else ""),
-            format_duration(row.duration_s),
-            format_bytes(row.memory_bytes),
-            str(row.missed), format_duration(row.gc_s), format_count(row.compiled),
-        )
-        for row in rows
-    ]  # fmt: skip
-    return make_table("", header, cells, right=range(3, 8))

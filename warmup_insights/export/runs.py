@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -31,7 +31,7 @@ from warmup_insights.model.figures import (
     phase_figures,
 )
 from warmup_insights.model.summary import SCHEMA, BucketRow, RunSummary
-from warmup_insights.units import format_bytes, format_duration
+from warmup_insights.units import format_bytes, format_count, format_duration
 
 if TYPE_CHECKING:
     from warmup_insights.analysis.advice import Finding
@@ -227,16 +227,25 @@ def _figures(summary: RunSummary) -> TextTable:
 
 
 def _costliest(rows: Sequence[BucketRow]) -> TextTable:
-    timed = [(row.duration_s, row) for row in rows if row.duration_s is not None]
-    timed.sort(key=lambda pair: -pair[0])
+    timed = [row for row in rows if row.duration_s is not None]
+    timed.sort(key=lambda row: -(row.duration_s or 0.0))
+    return bucket_rows_table(timed[:10], "Costliest buckets")
+
+
+def bucket_rows_table(rows: Iterable[BucketRow], title: str = "") -> TextTable:
+    """Buckets and what became of each."""
+    header = (
+        "phase", "bucket", "state", "time", "memory", "missed", "GC", "compiled",
+    )  # fmt: skip
     cells = [
         (
-            row.phase,
-            str(row.bucket),
-            format_duration(seconds),
+            row.phase, str(row.bucket),
+            (f"{row.state} ran as {row.executed}" if row.executed else row.state)
+            + (", spike" if row.is_spike else ""),
+            format_duration(row.duration_s),
             format_bytes(row.memory_bytes),
+            str(row.missed), format_duration(row.gc_s), format_count(row.compiled),
         )
-        for seconds, row in timed[:10]
-    ]
-    header = ("phase", "bucket", "time", "memory")
-    return make_table("Costliest buckets", header, cells, right=(2, 3))
+        for row in rows
+    ]  # fmt: skip
+    return make_table(title, header, cells, right=range(3, 8))
