@@ -277,7 +277,8 @@ def test_a_hostile_log_shows_as_harmless_text(tmp_path, visit):
             assert (
                 page.locator("img[src='x'], a[href^='javascript'], .katex").count() == 0
             )
-        page.get_by_role("heading", name="<img src=x").first.wait_for()
+        page.get_by_role("heading", name="<b>hostile").first.wait_for()
+        page.get_by_text("<img src=x").first.wait_for()
         main = page.get_by_test_id("stMain")
         assert main.evaluate("e => e.scrollWidth <= e.clientWidth")
         visitor.close()
