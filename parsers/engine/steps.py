@@ -376,8 +376,9 @@ _STATES_LIMIT = 1000
 
 
 def bar_phase(state: RankState) -> str | None:
-    """The phase whose bar has begun and not ended; None without one."""
-    for phase, clock in state.clocks.items():
+    """The phase whose bar began last and has not ended; None without one."""
+    if state.clocks:
+        phase, clock = next(reversed(state.clocks.items()))
         if clock.done < clock.total:
             return phase
     if any(each.bar.done < each.bar.total for each in state.captures.values()):

@@ -501,7 +501,8 @@ def test_the_sum_is_that_of_the_graphs_that_the_log_shows():
 
 
 def test_a_log_of_the_reference_engine_without_a_budget_line_is_capped_all_the_same():
-    """The format of vllm-gaudi has no line for a budget; 7 of 30 prompts were captured."""
+    """The format of vllm-gaudi has no line for a budget; 7 of 30 prompts were captured. What
+    the last one before those that were left out took is not known."""
     log = ROOT / "sample_logs" / "reference" / "cpu_run_gaudi.log"
     made = summarized(events_of(log.read_bytes()), source_kind="log")
     plan = Planner(made.summary, made.rows).plan(PlanSettings())
@@ -509,7 +510,7 @@ def test_a_log_of_the_reference_engine_without_a_budget_line_is_capped_all_the_s
         observed = made.summary.phase(phase)
         assert part.captured == observed.captured_reported
         assert part.graph_used_bytes == pytest.approx(
-            observed.graph_used_bytes, rel=0.002
+            observed.graph_used_bytes, rel=0.004
         )
     assert (plan.rule, plan.outcome) == ("capped", "fits")
 

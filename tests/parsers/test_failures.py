@@ -1805,3 +1805,15 @@ def test_a_bar_of_another_rank_is_not_what_failed():
         + "(EngineCore pid=200) ERROR 05-12 04:53:09 [core.py:935] EngineCore failed to start.\n"
     )  # fmt: skip
     assert folded(events(text)).summary.failure.phase == "sampler_warmup"
+
+
+def test_what_fails_under_the_bar_of_decodes_is_no_prompt():
+    """States of the bar before it were lost, as where others draw into the same line."""
+    bar = "(EngineCore pid=7) \r{} warmup processing:   0%|     | {}/9 [00:00<?, ?item/s]\n"
+    error = (
+        "(EngineCore pid=7) ERROR 05-12 04:53:09 [core.py:935] EngineCore failed to start.\n"
+        "(EngineCore pid=7) ERROR 05-12 04:53:09 [core.py:935] RuntimeError: Graph compile "
+        "failed. synStatus=synStatus 26 [Generic failure].\n"
+    )
+    text = bar.format("Prompt", 0) + bar.format("Prompt", 7) + bar.format("Decode", 0)
+    assert folded(events(text + error)).summary.failure.phase == "decode"

@@ -382,7 +382,7 @@ ON_TPU = (
 
 def weights_by_rank(text: str) -> dict[int | None, float]:
     loaded = [e for e in of(MemoryMeasured, events(text)) if e.stage == "weights"]
-    return {e.rank: round((e.delta_bytes or 0) / 2**30, 2) for e in loaded}
+    return {e.rank: round((e.used_bytes or 0) / 2**30, 2) for e in loaded}
 
 
 def test_workers_on_tpu_that_each_drive_a_host_are_ranks_as_they_appear():
