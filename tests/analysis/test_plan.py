@@ -510,7 +510,7 @@ def test_a_log_of_the_reference_engine_without_a_budget_line_is_capped_all_the_s
         observed = made.summary.phase(phase)
         assert part.captured == observed.captured_reported
         assert part.graph_used_bytes == pytest.approx(
-            observed.graph_used_bytes, rel=0.004
+            observed.graph_used_bytes, rel=0.002
         )
     assert (plan.rule, plan.outcome) == ("capped", "fits")
 
