@@ -243,7 +243,12 @@ class RankTable:
     @property
     def are_shown(self) -> bool:
         """Whether lines show how many ranks there are, and not only who printed any."""
-        return bool(self._world_size or self._sizes or self._is_in_engine)
+        if self._world_size:
+            # Each of several engines has as many, and lines of one may be missing.
+            return (self.count() or 0) % self._world_size == 0
+        # A core with a number may be one of several.
+        is_alone = self._is_in_engine and not any(map(_core_number, self._names))
+        return bool(self._sizes) or is_alone
 
     def count(self, *, is_one_process_each: bool = True) -> int | None:
         """How many ranks there are: as stated, or as many as were seen.

@@ -536,11 +536,15 @@ class OpenRun:
         engine, device = self.evidence.engine(), self.evidence.device()
         ranks = self.ranks.count(is_one_process_each=device not in ("tpu", "neuron"))
         is_unstated = not self.ranks.are_shown and engine != REFERENCE
-        if (engine, device, ranks) != (None, None, None):
+        are_guessed = is_unstated and (self.is_excerpt or ranks is None)
+        if (are_guessed and self.has_measured) or (engine, device, ranks) != (
+            None,
+            None,
+            None,
+        ):
             yield ConfigRecorded(
                 engine=engine, device_kind=device, num_ranks=ranks,
-                device_guessed=self.evidence.is_guess(),
-                ranks_guessed=is_unstated and (self.is_excerpt or ranks is None),
+                device_guessed=self.evidence.is_guess(), ranks_guessed=are_guessed,
             )  # fmt: skip
         if (contradiction := self.evidence.contradiction()) is not None:
             yield Note(topic="contradiction", text=contradiction)

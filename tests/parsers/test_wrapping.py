@@ -259,3 +259,13 @@ def test_numbers_before_lines_with_an_indent_show_nothing_left_out():
     assert b"".join(without_margin([block], margin)) == (
         b'd\n  File "x.py"\n12:00:01 e\n...\rf\n'
     )
+
+
+@pytest.mark.parametrize("mark", ["", ">", "…", "..."])
+def test_a_number_is_not_read_to_the_edge_of_a_window(mark):
+    """`less -S` ends a line that it cut with a mark."""
+    lines = LOG.splitlines()
+    width = lines[1].index("8192") + 2
+    shown = [x[: width - len(mark)] + mark if len(x) >= width else x for x in lines]
+    found = of(ConfigRecorded, read("\n".join(shown))[0][0])
+    assert not any("max_model_len" in event.settings for event in found)
