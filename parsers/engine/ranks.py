@@ -240,6 +240,10 @@ class RankTable:
         """Whether the engine has workers in processes of their own, by its settings."""
         return self._num_workers > 1
 
+    def is_named(self, pid: int | None) -> bool:
+        """Whether a process has stated its rank."""
+        return pid in self._by_pid
+
     @property
     def are_shown(self) -> bool:
         """Whether lines show how many ranks there are, and not only who printed any."""

@@ -156,6 +156,11 @@ class OpenRun:
     """It printed lines behind the beginning of a later start."""
     is_left_behind = False
     """A process of another program or start printed the last line."""
+    last_text = ""
+    waited: tuple[float, int, str] | None = None
+    """Time, number and text of the last line that states only that something waits."""
+    _before_gap: tuple[float | None, int] | None = None
+    """Time and number of the last line before `_gaps`."""
 
     def __init__(self, ordinal: int) -> None:
         self.ordinal = ordinal
@@ -165,10 +170,9 @@ class OpenRun:
         self.evidence = Evidence()
         self.last_time: float | None = None
         self.last_line = 0
-        self.last_text = ""
-        self.waited: tuple[float, int, str] | None = None
-        """Time, number and text of the last line that states only that something waits."""
         self.gaps = 0
+        self._gaps: list[GapSeen] = []
+        """Those that end with lines which may be of the next start."""
         self.lines = 0
         self.timed_line: int | None = None
         """Number of the last line that has a time."""
@@ -327,7 +331,9 @@ class OpenRun:
             return False
         failures, time, last = self.tracker.failures, matched.time, self.last_time
         is_end = failures.has_causes and not self._openings
-        is_far = time is not None and last is not None and time - last > LEAP_S
+        is_far = (
+            time is not None and last is not None and time - last > BeforeRun.LIMIT_S
+        )
         is_late = (self.is_loading or self.has_cache) and not self.has_several
         has_all = is_late and bool(self._openings)
         is_after_end = (
@@ -446,6 +452,15 @@ class OpenRun:
         last = self.last_time
         return last is not None and -EARLIER_S <= time - last <= BeforeRun.LIMIT_S
 
+    def is_over_at(self, matched: Matched | None) -> bool:
+        """Whether a process gets its rank after this start-up: in a container the processes
+        of the next one have the same numbers."""
+        if matched is None or not any(isinstance(m, RankNamed) for m in matched.made):
+            return False
+        time, last = matched.time, self.last_time
+        is_silent = time is not None and last is not None and time - last > EARLIER_S
+        return self.is_ready or (is_silent and self.ranks.is_named(matched.record.pid))
+
     def is_long_before(self, matched: Matched) -> bool:
         """Whether an end was printed days before the last line of a start-up that has its KV
         cache: it is that of another one, pasted below."""
@@ -461,10 +476,13 @@ class OpenRun:
         return self.timed_line is None or line - self.timed_line <= NEAR_LINES
 
     def add_line(
-        self, time: float | None, line: int, record: Record
+        self, time: float | None, line: int, record: Record, *, is_own: bool
     ) -> tuple[Event, ...]:
-        """Count a line; the stretch of time before it, if nothing was printed in it, and
-        the start of the engine's process, if it shows that."""
+        """Count a line; the stretches of time before it in which nothing was printed, and
+        the start of the engine's process, if it shows that.
+
+        `is_own`: a rule shows that it is of this start. Gaps before others wait for one.
+        """
         self.is_left_behind = False
         self.lines += 1
         if time is not None:
@@ -480,11 +498,28 @@ class OpenRun:
             return ()
         front = self._front
         spawned = () if front is None else self._spawned(front, time, line, record)
+        # The first lines of the next start are of a server, or of a process without a name.
+        is_child = not (record.process or _FRONT[0]).startswith(_FRONT)
+        is_own = is_own or (is_child and record.pid in self.pids)
         gap = self._gap_until(time, line, text)
+        if gap is not None and not is_own:
+            self._before_gap = self._before_gap or (self.last_time, self.last_line)
         if self.last_time is None or time >= self.last_time:
             self.last_time, self.last_line, self.last_text = time, line, text
         self.waited = None
-        return spawned if gap is None else (*spawned, gap)
+        if gap is not None:
+            self._gaps.append(gap)
+        if not is_own:
+            return spawned
+        gaps, self._gaps, self._before_gap = self._gaps, [], None
+        return (*spawned, *gaps)
+
+    def end_at_gap(self) -> None:
+        """Another start follows: the lines behind a gap were its first ones, where no rule
+        shows that they were of this one."""
+        if self._before_gap is not None:
+            self.last_time, self.last_line = self._before_gap
+        self._gaps, self._before_gap = [], None
 
     def _spawned(
         self, front: _Front, time: float, line: int, record: Record
@@ -530,6 +565,7 @@ class OpenRun:
     def identified(self) -> Iterator[Event]:
         """Engine, device and number of ranks, now that all lines were read; what was
         waited for when they ended."""
+        yield from self._gaps
         waited = None if self.is_ready else self.waited
         if waited is not None and (gap := self._gap_until(*waited)) is not None:
             yield gap
@@ -669,7 +705,10 @@ class Source:
             actor = record.actor
             if current.is_of(actor):
                 return None
-            own = (r for r in self.earlier if pid in r.pids or r.is_of(actor))
+            own = (
+                r for r in self.earlier
+                if r.is_of(actor) or (pid in r.pids and not r.is_over_at(matched))
+            )  # fmt: skip
             return next(own, None) or self._engine_of(record, current)
         if matched.rule.starts != ENGINE_CONFIG:
             return None
@@ -734,7 +773,8 @@ class Source:
     def replaced(self, pid: int) -> list[OpenRun]:
         """A new start has this process: earlier ones that had one of its number are
         over (in a container all have the same numbers)."""
-        self.ended_pids.discard(pid)
+        if pid in self.ended_pids:
+            self.ended_pids.clear()
         ended = [run for run in self.earlier if pid in run.pids]
         self.earlier = [run for run in self.earlier if pid not in run.pids]
         return ended
