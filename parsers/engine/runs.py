@@ -255,7 +255,7 @@ class OpenRun:
         """Cheap answer for most lines: of a known process, shortly after the last one, or
         of none and without an event."""
         time, last, pid = matched.time, self.last_time, matched.record.pid
-        if matched.rule.starts or matched.rule.name in IMPORTING:
+        if matched.rule.starts or matched.rule.name in IMPORTING or self.is_left_behind:
             return False
         if self.has_cache and self.is_excerpt and matched.made:
             return False
@@ -290,10 +290,14 @@ class OpenRun:
         # Processes that were being started while the engine was stopped go on to print.
         name = record.process or ""
         is_child = _OF_VLLM.match(name) is not None and not name.startswith(_FRONT)
+        is_config = any(isinstance(item, ConfigRecorded) for item in made)
         if self.tracker.failures.has_ended and (
-            (not is_child and any(isinstance(item, ConfigRecorded) for item in made))
+            (not is_child and is_config)
             or (later > EARLIER_S and imports_unnamed(rule, record))
         ):
+            return True
+        is_bare = record.process is None and rule.name not in IMPORTING
+        if self.is_left_behind and is_config and is_bare:
             return True
         if self.is_excerpt and self._is_excerpt_followed(matched, later):
             return True
