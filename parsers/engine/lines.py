@@ -313,7 +313,9 @@ class LineParser:
         if matched is not None and time is not None and self._source.is_fenced:
             self._go_behind_fence(time, line)
         current = self._run
-        owner = self._source.owner(record, matched) if self._source.earlier else None
+        source, owner = self._source, None
+        if source.earlier:
+            owner = source.owner(record, matched, time)
         if owner is not None:
             owner.has_late_lines = True
             self._run = owner

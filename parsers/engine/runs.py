@@ -456,14 +456,20 @@ class OpenRun:
         last = self.last_time
         return last is not None and -EARLIER_S <= time - last <= BeforeRun.LIMIT_S
 
-    def is_over_at(self, matched: Matched | None) -> bool:
-        """Whether a process gets its rank after this start-up: in a container the processes
-        of the next one have the same numbers."""
-        if matched is None or not any(isinstance(m, RankNamed) for m in matched.made):
+    def is_over_at(
+        self, record: Record, matched: Matched | None, time: float | None
+    ) -> bool:
+        """Whether a line shows that this start-up was over before it: a process gets its
+        rank, or prints on after a long silence. In a container the processes of the next
+        one have the same numbers."""
+        last = self.last_time
+        silent_s = 0.0 if time is None or last is None else time - last
+        if matched is None:
+            return not self.is_ready and silent_s > BeforeRun.LIMIT_S
+        if not any(isinstance(m, RankNamed) for m in matched.made):
             return False
-        time, last = matched.time, self.last_time
-        is_silent = time is not None and last is not None and time - last > EARLIER_S
-        return self.is_ready or (is_silent and self.ranks.is_named(matched.record.pid))
+        is_second = silent_s > EARLIER_S and self.ranks.is_named(record.pid)
+        return self.is_ready or is_second
 
     def is_long_before(self, matched: Matched) -> bool:
         """Whether an end was printed days before the last line of a start-up that has its KV
@@ -697,7 +703,9 @@ class Source:
             return time
         return first if 0 <= time - first <= BeforeRun.LIMIT_S else time
 
-    def owner(self, record: Record, matched: Matched | None) -> OpenRun | None:
+    def owner(
+        self, record: Record, matched: Matched | None, time: float | None
+    ) -> OpenRun | None:
         """The earlier start that a line belongs to by its process; mostly None.
 
         An engine core belongs to the start that waits for one with its model.
@@ -711,7 +719,7 @@ class Source:
                 return None
             own = (
                 r for r in self.earlier
-                if r.is_of(actor) or (pid in r.pids and not r.is_over_at(matched))
+                if r.is_of(actor) or (pid in r.pids and not r.is_over_at(record, matched, time))
             )  # fmt: skip
             return next(own, None) or self._engine_of(record, current)
         if matched.rule.starts != ENGINE_CONFIG:
