@@ -463,12 +463,12 @@ class OpenRun:
         rank, or prints on after a long silence. In a container the processes of the next
         one have the same numbers."""
         last = self.last_time
-        silent_s = 0.0 if time is None or last is None else time - last
+        gap_s = 0.0 if time is None or last is None else time - last
         if matched is None:
-            return not self.is_ready and silent_s > BeforeRun.LIMIT_S
+            return not self.is_ready and gap_s > BeforeRun.LIMIT_S
         if not any(isinstance(m, RankNamed) for m in matched.made):
             return False
-        is_second = silent_s > EARLIER_S and self.ranks.is_named(record.pid)
+        is_second = gap_s > EARLIER_S and self.ranks.is_named(record.pid)
         return self.is_ready or is_second
 
     def is_long_before(self, matched: Matched) -> bool:
