@@ -19,8 +19,11 @@ MIN_FULL = 3
 """Rows of exactly that width, so that it is no chance."""
 MIN_CUT = 4
 """Lines of exactly one length that differ in more than numbers, and none is longer."""
-_CUT_SETTINGS = re.compile(r"non-default args: \{.{0,250}[^}]$")
-"""The settings of a server, of which there is one line, and it ends with a brace."""
+_CUT_SETTINGS = re.compile(
+    r"(?:non-default args: \{| with config: \S{1,100} \S{1,60} tokenizer=).{0,250}[^},]$"
+)
+"""The settings of a server or an engine, of which there is one line, and it ends with a
+brace; that of an engine is longer than any terminal is wide."""
 _ENDS_CUT = (">", "…", ".")
 """What `less -S` and others put at the end of a line that they cut."""
 LOOKED_AT = 4000
