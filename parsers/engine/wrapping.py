@@ -19,11 +19,8 @@ MIN_FULL = 3
 """Rows of exactly that width, so that it is no chance."""
 MIN_CUT = 4
 """Lines of exactly one length that differ in more than numbers, and none is longer."""
-_CUT_SETTINGS = re.compile(
-    r"(?:non-default args: \{| with config: \S{1,100} \S{1,60} tokenizer=).{0,250}[^},]$"
-)
-"""The settings of a server or an engine, of which there is one line, and it ends with a
-brace; that of an engine is longer than any terminal is wide."""
+_CUT_ARGUMENTS = re.compile(r"non-default args: \{.{0,250}[^}]$")
+"""The settings of a server, of which there is one line, and it ends with a brace."""
 _ENDS_CUT = (">", "…", ".")
 """What `less -S` and others put at the end of a line that they cut."""
 LOOKED_AT = 4000
@@ -113,7 +110,7 @@ def cut_at(text: str) -> int | None:
     }
     ends = {shape[-1] for shape in shapes}
     is_table = len(ends) == 1 and ends.isdisjoint(_ENDS_CUT)
-    is_cut = any(map(_CUT_SETTINGS.search, shapes))
+    is_cut = any(map(_CUT_ARGUMENTS.search, shapes))
     is_cut = is_cut or (len(shapes) >= MIN_CUT and not is_table)
     return longest if is_cut else None
 

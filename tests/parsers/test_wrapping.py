@@ -269,12 +269,3 @@ def test_a_number_is_not_read_to_the_edge_of_a_window(mark):
     shown = [x[: width - len(mark)] + mark if len(x) >= width else x for x in lines]
     found = of(ConfigRecorded, read("\n".join(shown))[0][0])
     assert not any("max_model_len" in event.settings for event in found)
-
-
-def test_the_one_line_of_an_engine_shows_that_lines_were_cut():
-    text = (
-        "INFO 06-07 13:18:43 [core.py:77] Initializing a V1 LLM engine (v0.12.0) with "
-        "config: model='a/b', speculative_config=None, tokenizer='a/b', dtype=torch.bflo"
-    )
-    (config, *_) = of(ConfigRecorded, read(f"{text}\nINFO 06-07 13:18:44 x\n")[0][0])
-    assert (config.model, config.settings.get("dtype")) == ("a/b", None)
