@@ -103,9 +103,8 @@ class TextBlocks:
     def _chunks(self) -> Iterator[bytes]:
         decoder = None
         while chunk := self._read_block():
-            encoding = _utf16_of(chunk) if self._unpacked == 0 else None
-            if encoding is not None:
-                decoder = codecs.getincrementaldecoder(encoding)("replace")
+            if self._unpacked == 0 and chunk.startswith(_UTF16):
+                decoder = codecs.getincrementaldecoder("utf-16")("replace")
             is_marked = self._unpacked == 0 and chunk.startswith(codecs.BOM_UTF8)
             self._unpacked += len(chunk)
             if is_marked:
@@ -195,19 +194,6 @@ def _unpacked(head: bytes, file: _Counting) -> io.BufferedIOBase | None:
         )
         return io.BufferedReader(reader, CHUNK)
     return None
-
-
-def _utf16_of(begin: bytes) -> str | None:
-    """The kind of UTF-16 that a source with this beginning is in; None for other text.
-
-    A part of a file lacks the mark at its beginning; nearly every other byte is zero.
-    """
-    if begin.startswith(_UTF16):
-        return "utf-16"
-    even, odd = begin[:400:2].count(0), begin[1:400:2].count(0)
-    if max(even, odd) * 2 < len(begin[:400]) * 0.75 or min(even, odd) > 0:
-        return None
-    return "utf-16-le" if odd else "utf-16-be"
 
 
 def looks_like_database(block: bytes) -> bool:

@@ -309,7 +309,9 @@ class LineParser:
         if matched is not None and time is not None and self._source.is_fenced:
             self._go_behind_fence(time, line)
         self._source.begin_process(record)
-        owner = self._source.owner(record, matched) if self._source.earlier else None
+        source, owner = self._source, None
+        if source.earlier:
+            owner = source.owner(record, matched, time)
         if owner is not None:
             owner.has_late_lines = True
         if matched is None:
@@ -337,7 +339,7 @@ class LineParser:
             self._source.before_run.add_import(matched.time, shown_by(record))
             return
         if record.pid is not None and record.pid not in run.pids:
-            self._add_process(run, rule, record.pid)
+            self._add_process(run, matched, record.pid)
         if rule.starts == API_SERVER:
             run.tracker.is_server = True
         elif rule.starts == ENGINE_CONFIG:
@@ -364,7 +366,8 @@ class LineParser:
             run.note_front(rule, record)
         if run.is_other(record.actor):
             self._source.note_actor(record.actor, matched.time)
-        self._add(run, run.add_line(matched.time, line, record))
+        is_own = rule.name not in IMPORTING
+        self._add(run, run.add_line(matched.time, line, record, is_own=is_own))
         if run.lines < CREDITED_LINES:
             run.evidence.add_rule(rule, matched.made)
 
@@ -400,12 +403,15 @@ class LineParser:
         )
         return is_over or (is_stop and run.is_restarted(record))
 
-    def _add_process(self, run: OpenRun, rule: LineRule, pid: int) -> None:
+    def _add_process(self, run: OpenRun, matched: Matched, pid: int) -> None:
         """Note that a process belongs to a run."""
         if len(run.pids) < MAX_PROCESSES:
             run.pids.add(pid)
         self._counted.clear()
-        if rule.starts and run is self._source.run:
+        begins = matched.rule.starts or any(
+            isinstance(m, RankNamed) for m in matched.made
+        )
+        if begins and run is self._source.run:
             for ended in self._source.replaced(pid):
                 self._end(ended)
 
@@ -424,7 +430,7 @@ class LineParser:
         elif record.pid in run.pids or record.pid not in self._source.ended_pids:
             if run.evidence.add_line(record):
                 run.ranks.add_process(record)
-            self._add(run, run.add_line(time, line, record))
+            self._add(run, run.add_line(time, line, record, is_own=False))
         if self._dispatch.looks_relevant(record.message, record.level):
             self.report.add_unknown(line, record.message)
 
@@ -484,6 +490,8 @@ class LineParser:
         """Another start-up begins with a line, or with the lines before it."""
         time, line = matched.time, matched.line
         self._counted.clear()
+        if self._source.run is not None:
+            self._source.run.end_at_gap()
         for ended in self._source.begin_next():
             self._end(ended)
         self._source.run = opened = OpenRun(self.num_runs)

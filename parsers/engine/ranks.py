@@ -240,7 +240,7 @@ class RankTable:
         """Whether the engine has workers in processes of their own, by its settings."""
         return self._num_workers > 1
 
-    def has_rank(self, pid: int) -> bool:
+    def has_rank(self, pid: int | None) -> bool:
         """Whether a worker stated its rank, or was counted as one that states none."""
         return pid in self._by_pid or pid in self._unnumbered
 
@@ -252,7 +252,12 @@ class RankTable:
     @property
     def are_shown(self) -> bool:
         """Whether lines show how many ranks there are, and not only who printed any."""
-        return bool(self._world_size or self._sizes or self._is_in_engine)
+        if self._world_size:
+            # Each of several engines has as many, and lines of one may be missing.
+            return (self.count() or 0) % self._world_size == 0
+        # A core with a number may be one of several.
+        is_alone = self._is_in_engine and not any(map(_core_number, self._names))
+        return bool(self._sizes) or is_alone
 
     def count(self, *, is_one_process_each: bool = True) -> int | None:
         """How many ranks there are: as stated, or as many as were seen.

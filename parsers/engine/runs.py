@@ -180,6 +180,11 @@ class OpenRun:
     """It printed lines behind the beginning of a later start."""
     is_left_behind = False
     """A process of another program or start printed the last line."""
+    last_text = ""
+    waited: tuple[float, int, str] | None = None
+    """Time, number and text of the last line that states only that something waits."""
+    _before_gap: tuple[float | None, int] | None = None
+    """Time and number of the last line before `_gaps`."""
 
     def __init__(self, ordinal: int) -> None:
         self.ordinal = ordinal
@@ -189,10 +194,9 @@ class OpenRun:
         self.evidence = Evidence()
         self.last_time: float | None = None
         self.last_line = 0
-        self.last_text = ""
-        self.waited: tuple[float, int, str] | None = None
-        """Time, number and text of the last line that states only that something waits."""
         self.gaps = self.lines = 0
+        self._gaps: list[GapSeen] = []
+        """Those that end with lines which may be of the next start."""
         self.timed_line: int | None = None
         """Number of the last line that has a time."""
         self.ready_line: int | None = None
@@ -289,7 +293,7 @@ class OpenRun:
         """Cheap answer for most lines: of a known process, shortly after the last one, or
         of none and without an event."""
         time, last, pid = matched.time, self.last_time, matched.record.pid
-        if matched.rule.starts or matched.rule.name in IMPORTING:
+        if matched.rule.starts or matched.rule.name in IMPORTING or self.is_left_behind:
             return False
         if self.has_cache and self.is_excerpt and matched.made:
             return False
@@ -335,10 +339,14 @@ class OpenRun:
         # Processes that were being started while the engine was stopped go on to print.
         name = record.process or ""
         is_child = _OF_VLLM.match(name) is not None and not name.startswith(_FRONT)
+        is_config = any(isinstance(item, ConfigRecorded) for item in made)
         if self.tracker.failures.has_ended and (
-            (not is_child and any(isinstance(item, ConfigRecorded) for item in made))
+            (not is_child and is_config)
             or (later > EARLIER_S and imports_unnamed(rule, record))
         ):
+            return True
+        is_bare = record.process is None and rule.name not in IMPORTING
+        if self.is_left_behind and is_config and is_bare:
             return True
         if self.is_excerpt and self._is_excerpt_followed(matched, later):
             return True
@@ -383,7 +391,9 @@ class OpenRun:
             return False
         failures, time, last = self.tracker.failures, matched.time, self.last_time
         is_end = failures.has_causes and not self._openings
-        is_far = time is not None and last is not None and time - last > LEAP_S
+        is_far = (
+            time is not None and last is not None and time - last > BeforeRun.LIMIT_S
+        )
         is_late = (self.is_loading or self.has_cache) and not self.has_several
         has_all = is_late and bool(self._openings)
         is_after_end = (
@@ -510,6 +520,21 @@ class OpenRun:
         last = self.last_time
         return last is not None and -EARLIER_S <= time - last <= BeforeRun.LIMIT_S
 
+    def is_over_at(
+        self, record: Record, matched: Matched | None, time: float | None
+    ) -> bool:
+        """Whether a line shows that this start-up was over before it: a process gets its
+        rank, or prints on after a long silence. In a container the processes of the next
+        one have the same numbers."""
+        last = self.last_time
+        gap_s = 0.0 if time is None or last is None else time - last
+        if matched is None:
+            return not self.is_ready and gap_s > BeforeRun.LIMIT_S
+        if not any(isinstance(m, RankNamed) for m in matched.made):
+            return False
+        is_second = gap_s > EARLIER_S and self.ranks.has_rank(record.pid)
+        return self.is_ready or is_second
+
     def is_long_before(self, matched: Matched) -> bool:
         """Whether an end was printed days before the last line of a start-up that has its KV
         cache: it is that of another one, pasted below."""
@@ -525,10 +550,13 @@ class OpenRun:
         return self.timed_line is None or line - self.timed_line <= NEAR_LINES
 
     def add_line(
-        self, time: float | None, line: int, record: Record
+        self, time: float | None, line: int, record: Record, *, is_own: bool
     ) -> tuple[Event, ...]:
-        """Count a line; the stretch of time before it, if nothing was printed in it, and
-        the start of the engine's process, if it shows that."""
+        """Count a line; the stretches of time before it in which nothing was printed, and
+        the start of the engine's process, if it shows that.
+
+        `is_own`: a rule shows that it is of this start. Gaps before others wait for one.
+        """
         self.is_left_behind = False
         self.lines += 1
         if time is not None:
@@ -544,11 +572,28 @@ class OpenRun:
             return ()
         front = self._front
         spawned = () if front is None else self._spawned(front, time, line, record)
+        # The first lines of the next start are of a server, or of a process without a name.
+        is_child = not (record.process or _FRONT[0]).startswith(_FRONT)
+        is_own = is_own or (is_child and record.pid in self.pids)
         gap = self._gap_until(time, line, text)
+        if gap is not None and not is_own:
+            self._before_gap = self._before_gap or (self.last_time, self.last_line)
         if self.last_time is None or time >= self.last_time:
             self.last_time, self.last_line, self.last_text = time, line, text
         self.waited = None
-        return spawned if gap is None else (*spawned, gap)
+        if gap is not None:
+            self._gaps.append(gap)
+        if not is_own:
+            return spawned
+        gaps, self._gaps, self._before_gap = self._gaps, [], None
+        return (*spawned, *gaps)
+
+    def end_at_gap(self) -> None:
+        """Another start follows: the lines behind a gap were its first ones, where no rule
+        shows that they were of this one."""
+        if self._before_gap is not None:
+            self.last_time, self.last_line = self._before_gap
+        self._gaps, self._before_gap = [], None
 
     def _spawned(
         self, front: _Front, time: float, line: int, record: Record
@@ -594,6 +639,7 @@ class OpenRun:
     def identified(self) -> Iterator[Event]:
         """Engine, device and number of ranks, now that all lines were read; what was
         waited for when they ended."""
+        yield from self._gaps
         waited = None if self.is_ready else self.waited
         if waited is not None and (gap := self._gap_until(*waited)) is not None:
             yield gap
@@ -732,7 +778,9 @@ class Source:
             if pid in run.pids and run.ranks.has_rank(pid):
                 run.pids.discard(pid)
 
-    def owner(self, record: Record, matched: Matched | None) -> OpenRun | None:
+    def owner(
+        self, record: Record, matched: Matched | None, time: float | None
+    ) -> OpenRun | None:
         """The earlier start that a line belongs to by its process; mostly None.
 
         An engine core belongs to the start that waits for one with its model. Where an
@@ -750,10 +798,12 @@ class Source:
             return last if any(isinstance(m, FailureLine) for m in made) else None
         if not record.process.startswith(_FRONT):
             last = None
-        self._owner = last or self._owner_of(record, matched)
+        self._owner = last or self._owner_of(record, matched, time)
         return self._owner
 
-    def _owner_of(self, record: Record, matched: Matched | None) -> OpenRun | None:
+    def _owner_of(
+        self, record: Record, matched: Matched | None, time: float | None
+    ) -> OpenRun | None:
         pid, current = record.pid, self.run
         if pid is None or current is None or pid in current.pids:
             return None
@@ -761,7 +811,10 @@ class Source:
             actor = record.actor
             if current.is_of(actor):
                 return None
-            own = (r for r in self.earlier if pid in r.pids or r.is_of(actor))
+            own = (
+                r for r in self.earlier
+                if r.is_of(actor) or (pid in r.pids and not r.is_over_at(record, matched, time))
+            )  # fmt: skip
             return next(own, None) or self._engine_of(record, matched, current)
         if matched.rule.starts != ENGINE_CONFIG:
             return None

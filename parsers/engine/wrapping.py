@@ -19,6 +19,10 @@ MIN_FULL = 3
 """Rows of exactly that width, so that it is no chance."""
 MIN_CUT = 4
 """Lines of exactly one length that differ in more than numbers, and none is longer."""
+_CUT_ARGUMENTS = re.compile(r"non-default args: \{.{0,250}[^}]$")
+"""The settings of a server, of which there is one line, and it ends with a brace."""
+_ENDS_CUT = (">", "…", ".")
+"""What `less -S` and others put at the end of a line that they cut."""
 LOOKED_AT = 4000
 _DIGITS = re.compile(r"\d+")
 _LAST_WORD = re.compile(r"\S{1,250}\r?$")
@@ -105,8 +109,11 @@ def cut_at(text: str) -> int | None:
         for line in lines
         if len(line) == longest and _RECORD.search(line) is not None
     }
-    is_table = len({shape[-1] for shape in shapes}) == 1
-    return longest if len(shapes) >= MIN_CUT and not is_table else None
+    ends = {shape[-1] for shape in shapes}
+    is_table = len(ends) == 1 and ends.isdisjoint(_ENDS_CUT)
+    is_cut = any(map(_CUT_ARGUMENTS.search, shapes))
+    is_cut = is_cut or (len(shapes) >= MIN_CUT and not is_table)
+    return longest if is_cut else None
 
 
 def without_cut_words(blocks: Iterable[bytes], length: int) -> Iterator[bytes]:

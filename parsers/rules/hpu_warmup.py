@@ -242,7 +242,7 @@ WARMUP_RULES: tuple[LineRule, ...] = (
         "captured:",
         r"(?:Graph/)?(?P<phase>Prompt|Decode|Multimodal|prompt|decode) "
         r"captured:(?P<captured_reported>\d{1,7})(?: \((?P<percent_reported>[\d.]{1,8})%\))?"
-        rf"(?: used_mem:(?P<used_bytes>{SIZE}))?(?: buckets:(?P<buckets>\[.*))?",
+        rf"(?: used_mem:(?P<used_bytes>{SIZE}))?(?: buckets:(?P<buckets>\[(?:[^.\]]|\.(?!\.))*\]))?",
         CaptureSummary,
         device="hpu",
         samples=(
@@ -256,6 +256,11 @@ WARMUP_RULES: tuple[LineRule, ...] = (
                     "used_bytes": round(14.03 * GIB),
                     "buckets": [(1, 128), (1, 256)],
                 },
+            ),
+            Sample(
+                "INFO 08-02 17:38:43 hpu_model_runner.py:1128] Graph/Decode captured:36 "
+                "(75.0%) used_mem:160 MiB buckets:[(1, 128), (1, 25",
+                {"phase": "decode", "captured_reported": 36, "buckets": None},
             ),
             Sample(
                 "INFO 11-20 07:32:46 [hpu_model_runner.py:5174] Graph/Decode captured:13 "

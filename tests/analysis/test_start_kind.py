@@ -210,3 +210,14 @@ def test_real_starts(name, kind, caches):
     runs, _ = read(path.read_bytes(), name)
     start = folded(runs[0]).summary.start
     assert (start.kind, start.caches) == (kind, caches)
+
+
+def test_a_transformed_bytecode_shows_no_miss():
+    """It is transformed where the graphs come from a cache, too."""
+    head = "(EngineCore pid=7) INFO 10-16 10:00:30 "
+    caches = []
+    for lines in ((DYNAMO,), (DYNAMO, MADE), (DYNAMO, LOADED)):
+        text = HEAD + "".join(f"{head}{line}\n" for line in lines) + END
+        compiled = folded(events(text)).summary.compile
+        caches.append(compiled and compiled.cache)
+    assert caches == [None, "miss", "hit"]

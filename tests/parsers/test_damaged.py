@@ -90,18 +90,6 @@ def test_invalid_utf8_does_not_hide_the_rest():
     assert summary_of(runs[0])["memory"]["num_kv_blocks"] == 1519
 
 
-@pytest.mark.parametrize("encoding", ["utf-16-le", "utf-16-be"])
-def test_a_part_of_a_file_in_utf_16_is_text(encoding):
-    """Its beginning, with the mark of the encoding, is not there."""
-    text = (
-        "INFO 08-01 22:26:40 llm_engine.py:174] Initializing an LLM engine (v0.5.3.post1) "
-        f"with config: model='café/m', seed=0)\n{GOOD.decode()}"
-    )
-    runs, report = read(text.encode(encoding))
-    assert not report.problems
-    assert summary_of(runs[0]) == summary_of(read(text)[0][0])
-
-
 def test_damaged_gzip_gives_what_could_be_unpacked():
     packed = gzip.compress(GOOD * 50, mtime=0)
     runs, report = read(packed[: len(packed) // 2])

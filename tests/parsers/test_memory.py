@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from tests.helpers import REAL_LOGS, events, folded, of, read
+from tests.helpers import REAL_LOGS, events, folded, of, read, summary_of
 from warmup_insights.analysis.plan.memory import divide_memory
 from warmup_insights.model.events import GraphMemoryEstimated, MemoryBudgetSet
 from warmup_insights.model.figures import BY_NAME
@@ -365,3 +365,20 @@ def test_a_block_is_not_bounded_by_budgets_where_one_is_missing():
     memory = folded(events(config + text)).summary.memory
     assert memory.block_bytes is None
     assert memory.block_bytes_range[0] <= 5 << 20 <= memory.block_bytes_range[1]
+
+
+def test_the_padding_of_the_forks_v1_is_unknown_where_no_line_states_it():
+    """Its V0 counts blocks, of which the first is the padding; its V1 states tokens."""
+    fork = (
+        "INFO 08-02 17:37:44 habana_model_runner.py:1025] Loading model weights took "
+        "14.97 GiB\n"
+    )
+    found = []
+    for line in (
+        "# HPU blocks: 1519, # CPU blocks: 0",
+        "GPU KV cache size: 468,736 tokens",
+    ):
+        text = f"{fork}INFO 08-02 17:37:54 habana_executor.py:91] {line}\n"
+        memory = summary_of(events(text))["memory"]
+        found.append(memory["num_padding_blocks"])
+    assert found == [0, None]

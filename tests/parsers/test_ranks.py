@@ -537,3 +537,25 @@ def test_engines_of_v0_with_caches_of_two_sizes_are_mixed():
     assert "mixed" not in topics
     found = folded(events(line.format(1, 900) + line.format(2, 700))).summary
     assert [note.topic for note in found.notes] == ["mixed"]
+
+
+def test_a_part_of_a_log_shows_no_number_of_ranks_for_certain():
+    """Neither without a known engine, nor where a core has a number, nor where workers of
+    one of several engines are missing."""
+    world = (
+        " INFO 07-16 10:00:00 [parallel_state.py:1946] rank {} in world size 2 is assigned as "
+        "DP rank 0, PP rank 0, TP rank {}, EP rank 0\n"
+    )
+    core = "(EngineCore_DP0 pid=7)"
+    parts = (
+        LOADED.format(1).strip() + "\n",
+        f"{core}{LOADED.format(1)}\n{core} INFO 07-16 10:00:02 [gpu_worker.py:1] Available KV "
+        "cache memory: 8.5 GiB\n",
+        "".join(
+            f"(Worker pid={pid}){world.format(rank, rank)}"
+            + loaded(f"Worker_TP{rank} pid={pid}")
+            for pid, rank in ((7, 0), (8, 1), (9, 0))
+        ),
+    )
+    for text in parts:
+        assert "ranks" in summary_of(events(text))["guessed"], text

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 import pytest
 
 from tests.helpers import (
@@ -9,6 +11,7 @@ from tests.helpers import (
     events,
     folded,
     of,
+    public,
     read,
     summarize_file,
     summary_of,
@@ -1158,3 +1161,65 @@ def test_an_engine_that_loads_while_another_has_its_cache_is_of_the_same_start()
     )  # fmt: skip
     runs, _ = read(text)
     assert len(runs) == 1
+
+
+def at(hour: int, text: str) -> str:
+    return re.sub(r"(?<= )10:(?=\d\d:\d\d )", f"{hour:02}:", text)
+
+
+BANNER = (
+    "(APIServer pid=1) INFO 07-16 10:00:01 [utils.py:299] \n"
+    "(APIServer pid=1) INFO 07-16 10:00:01 [utils.py:299]        █     █\n"
+    "(APIServer pid=1) INFO 07-16 10:00:01 [utils.py:345] vLLM API server version 0.26.0\n"
+)
+LOADING = (
+    "(EngineCore pid=7) INFO 07-16 10:00:10 [core.py:116] Initializing a V1 LLM engine "
+    "(v0.26.0) with config: model='a/b', tensor_parallel_size=2\n"
+    "(Worker pid=8) INFO 07-16 10:00:15 [parallel_state.py:1615] world_size=2 rank=0 "
+    "local_rank=0 distributed_init_method=tcp://127.0.0.1:1 backend=nccl\n"
+    "(Worker_TP0 pid=8) INFO 07-16 10:00:20 [gpu_model_runner.py:5335] Model loading took "
+    "8.5 GiB memory and 4.5 seconds\n"
+)
+FAILED = "(EngineCore pid=7) ERROR 07-16 10:00:25 [core.py:866] ValueError: a reason\n"
+WITHOUT_SERVER = (
+    "INFO 07-16 10:00:01 [__init__.py:239] Automatically detected platform cuda.\n"
+    "INFO 07-16 10:00:05 [config.py:600] This model supports multiple tasks: {'generate', "
+    "'score'}. Defaulting to 'generate'.\n"
+    "INFO 07-16 10:00:06 [llm_engine.py:243] Initializing a V0 LLM engine (v0.8.4) with "
+    "config: model='a/b', device_config=cuda, seed=0\n"
+    "INFO 07-16 10:00:20 [model_runner.py:1146] Model loading took 8.5 GiB and 4.5 seconds\n"
+)
+WITHOUT_NUMBERS = re.sub(r"\((?:APIServer|EngineCore) pid=\d\) ", "", BANNER + LOADING)
+
+
+@pytest.mark.parametrize(
+    "start",
+    [BANNER, BANNER + LOADING, BANNER + LOADING + FAILED, WITHOUT_SERVER],
+    ids=["configuring", "loading", "failed", "program"],
+)
+def test_a_start_in_a_container_states_the_same_before_and_behind_another(start):
+    """Its processes have the numbers of those of the one before it."""
+    (alone,) = read(start)[0].values()
+    wanted = public(folded(alone).summary)
+    runs, _ = read(start + at(11, start))
+    found = [public(folded(events).summary) for events in runs.values()]
+    assert len(found) == 2
+    for summary in found:
+        for part in ("status", "failure", "engine", "device", "ranks", "config"):
+            same = {**wanted, "failure": None}, {**summary, "failure": None}
+            assert same[0][part] == same[1][part]
+        times = [(t["wall_s"], t["phases"]) for t in (wanted["time"], summary["time"])]
+        assert times[0] == times[1]
+        weights = [(s["memory"] or {}).get("weights_bytes") for s in (wanted, summary)]
+        assert weights[0] == weights[1]
+
+
+def test_a_ready_start_has_no_lines_of_the_next_one():
+    """Here the server has no number, and the workers have the same ones."""
+    ready = (
+        "INFO 07-16 10:00:40 [core.py:171] init engine (profile, create kv cache, warmup "
+        "model) took 20.00 seconds\nINFO:     Application startup complete.\n"
+    )
+    runs, _ = read(WITHOUT_NUMBERS + ready + at(11, WITHOUT_NUMBERS + ready))
+    memory = [folded(events).summary.memory for events in runs.values()]
+    assert [m and m.weights_bytes for m in memory] == [round(8.5 * 2**30)] * 2

@@ -282,3 +282,13 @@ def test_a_line_cut_behind_a_word_does_not_end_there():
     cut = begun + "".join(line[:width] + "\n" for line in lines)
     memory = folded(events(cut)).summary.memory
     assert memory is None or memory.kv_cache_bytes is None
+
+
+@pytest.mark.parametrize("mark", ["", ">", "…", "..."])
+def test_a_number_is_not_read_to_the_edge_of_a_window(mark):
+    """`less -S` ends a line that it cut with a mark."""
+    lines = LOG.splitlines()
+    width = lines[1].index("8192") + 2
+    shown = [x[: width - len(mark)] + mark if len(x) >= width else x for x in lines]
+    found = of(ConfigRecorded, read("\n".join(shown))[0][0])
+    assert not any("max_model_len" in event.settings for event in found)

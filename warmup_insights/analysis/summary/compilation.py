@@ -64,15 +64,17 @@ def compiled(built: KeptEvents) -> CompileFacts | None:
     seconds = _seconds(built, parts)
     if not any((parts, directory, saved_to, key, factors)) and seconds is None:
         return None
+    # The bytecode is transformed anew where the graphs come from a cache, too.
     made = [
         part
         for part in parts
-        if part.from_cache is False and not part.what.startswith("total")
+        if part.from_cache is False
+        and part.what != "dynamo"
+        and not part.what.startswith("total")
     ]
     cache = "miss" if made else None
     if any(part.from_cache for part in parts):
-        graphs = [part for part in made if part.what not in ("dynamo", "aot")]
-        cache = "partial" if graphs else "hit"
+        cache = "partial" if any(part.what != "aot" for part in made) else "hit"
     return CompileFacts(
         seconds=seconds, cache=cache, parts=parts, directory=directory,
         saved_to=saved_to, key=dict(key or {}), factors=dict(factors or {}),

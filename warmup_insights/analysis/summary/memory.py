@@ -302,7 +302,8 @@ class Memory:
         if num_padding is None and (padding or engine == "vllm-gaudi"):
             num_padding = 1
         elif num_padding is None and engine == "vllm-fork":
-            num_padding = 0  # block 0 is the padding block, and one of the counted
+            # Its V0 counts blocks, and the first of them is the padding block.
+            num_padding = 0 if self._first("kv_cache_tokens") is None else None
         # Layers with a recurrent state take memory of the KV cache that does not grow with
         # its blocks (tpu-inference `kv_cache_manager.py`).
         has_state_slots = number(config.get("mamba_num_blocks")) is not None
