@@ -489,7 +489,9 @@ def _json_record(text: str, base: Record) -> Record | None:
         record.stamp = stamp
     if is_line:
         is_piece = "stream" in fields and not message.endswith("\n")
-        record.partial = is_piece and len(message.encode()) >= _DOCKER_PIECE
+        record.partial = (
+            is_piece and len(message.encode(errors="replace")) >= _DOCKER_PIECE
+        )
         return record
     where = _first(fields, "fileinfo", "filename", "pathname")
     record.file = f"{where}:{fields.get('lineno')}" if where else None

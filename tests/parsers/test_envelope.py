@@ -243,6 +243,16 @@ def test_a_line_in_several_entries_of_docker_is_whole():
     assert found.settings["max_model_len"] == 8192
 
 
+def test_half_a_character_in_an_entry_of_docker_is_text():
+    entry = {
+        "log": "Some text \ud83d",
+        "stream": "stdout",
+        "time": "2026-06-06T03:41:23Z",
+    }
+    (found,) = peel(json.dumps(entry))
+    assert found.message == "Some text \ud83d"
+
+
 def test_only_the_last_piece_of_a_redrawn_line_goes_on_in_the_next():
     bar = "Capturing CUDA graphs:  {:2}%|███       | {}/4 [00:0{}<00:03,  1.00it/s]"
     bars = "\r".join(bar.format(25 * n, n, n) for n in range(1, 5))
