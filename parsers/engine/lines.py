@@ -293,6 +293,8 @@ class LineParser:
                 and not self._source.is_fenced
                 and run.continues(matched)
             ):
+                if record.process is not None:
+                    self._source.last_owner = None
                 self._count_line(run, matched)
                 self._take_events(run, matched)
                 return
@@ -308,8 +310,9 @@ class LineParser:
             return
         if matched is not None and time is not None and self._source.is_fenced:
             self._go_behind_fence(time, line)
-        self._source.begin_process(record)
         source, owner = self._source, None
+        for ended in source.begin_worker(record, matched):
+            self._end(ended)
         if source.earlier:
             owner = source.owner(record, matched, time)
         if owner is not None:
@@ -336,10 +339,11 @@ class LineParser:
         """A line of a start-up, which may show more than what it makes."""
         rule, record = matched.rule, matched.record
         if run.is_after_end(matched):
+            run.is_left_behind = True
             self._source.before_run.add_import(matched.time, shown_by(record))
             return
         if record.pid is not None and record.pid not in run.pids:
-            self._add_process(run, matched, record.pid)
+            self._add_process(run, rule, record.pid)
         if rule.starts == API_SERVER:
             run.tracker.is_server = True
         elif rule.starts == ENGINE_CONFIG:
@@ -403,16 +407,13 @@ class LineParser:
         )
         return is_over or (is_stop and run.is_restarted(record))
 
-    def _add_process(self, run: OpenRun, matched: Matched, pid: int) -> None:
+    def _add_process(self, run: OpenRun, rule: LineRule, pid: int) -> None:
         """Note that a process belongs to a run."""
         if len(run.pids) < MAX_PROCESSES:
             run.pids.add(pid)
         self._counted.clear()
-        begins = matched.rule.starts or any(
-            isinstance(m, RankNamed) for m in matched.made
-        )
-        if begins and run is self._source.run:
-            for ended in self._source.replaced(pid):
+        if rule.starts and run is self._source.run:
+            for ended in self._source.begin_start(pid):
                 self._end(ended)
 
     def _add_unmatched(
@@ -491,7 +492,7 @@ class LineParser:
         time, line = matched.time, matched.line
         self._counted.clear()
         if self._source.run is not None:
-            self._source.run.end_at_gap()
+            self._source.run.end_before_gaps()
         for ended in self._source.begin_next():
             self._end(ended)
         self._source.run = opened = OpenRun(self.num_runs)

@@ -65,6 +65,8 @@ class RankTable:
         self._pids_of_equals: dict[str | int, list[int]] = {}
         self._stated: dict[tuple[int, int], int] = {}
         """The first process that stated a rank of a world of some size."""
+        self._statements: set[tuple[int, bool]] = set()
+        """Processes that stated a rank, and whether with the address where ranks meet."""
         self._engines: dict[int, int] = {}
         """Engines of workers that stated theirs, by pid."""
         self._unnumbered: dict[int, int] = {}
@@ -106,6 +108,8 @@ class RankTable:
             return
         if world_size is None and not (record.process or "").startswith(_UNNUMBERED):
             return  # only the name of a folder, and the process has a name of its own
+        if world_size is not None and len(self._statements) < MAX_PROCESSES:
+            self._statements.add((record.pid, named.address is not None))
         if world_size == 1:
             number = self._of_own_world(record)
             if number is None:
@@ -240,9 +244,12 @@ class RankTable:
         """Whether the engine has workers in processes of their own, by its settings."""
         return self._num_workers > 1
 
-    def has_rank(self, pid: int | None) -> bool:
-        """Whether a worker stated its rank, or was counted as one that states none."""
-        return pid in self._by_pid or pid in self._unnumbered
+    def has_stated(self, pid: int, named: RankNamed | None) -> bool:
+        """Whether a worker printed a line of its start before, as each does once: with its
+        rank, or one of V0 without."""
+        if named is None:
+            return pid in self._unnumbered
+        return (pid, named.address is not None) in self._statements
 
     def waits_for_worker(self, world_size: int | None) -> bool:
         """Whether the engine has a world of that size, and fewer workers that stated theirs."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
 from msgspec import structs
@@ -120,9 +120,9 @@ _CORE = "Initializing a V1 LLM engine"
 STOPPING = "[shutdown] "
 """How lines begin of a server that stops its engine's process, and of that process (vLLM
 `v1/utils.py shutdown`, `v1/engine/core.py`)."""
-_FIRST_OF_WORKER = ("Worker ready; awaiting tasks", "world_size=")
-"""First lines of a worker (vLLM V0 `executor/multiproc_worker_utils.py
-_run_worker_process`; V1 `distributed/parallel_state.py init_distributed_environment`)."""
+_FIRST_OF_WORKER = "Worker ready; awaiting tasks"
+"""The first line of a worker of V0 (vLLM `executor/multiproc_worker_utils.py
+_run_worker_process`), which states no rank."""
 STARTUP_LINES = 50_000
 """After so many lines without a ready server only candidate lines are read."""
 NEAR_LINES = 5
@@ -183,8 +183,8 @@ class OpenRun:
     last_text = ""
     waited: tuple[float, int, str] | None = None
     """Time, number and text of the last line that states only that something waits."""
-    _before_gap: tuple[float | None, int] | None = None
-    """Time and number of the last line before `_gaps`."""
+    _before_gaps: tuple[float | None, int, str] | None = None
+    """Time, number and text of the last line before `_gaps`."""
 
     def __init__(self, ordinal: int) -> None:
         self.ordinal = ordinal
@@ -396,11 +396,7 @@ class OpenRun:
         )
         is_late = (self.is_loading or self.has_cache) and not self.has_several
         has_all = is_late and bool(self._openings)
-        is_after_end = (
-            failures.is_ready or failures.is_over or is_end or has_all or is_far
-        )
-        self.is_left_behind = is_after_end
-        return is_after_end
+        return failures.is_ready or failures.is_over or is_end or has_all or is_far
 
     def note_front(self, rule: LineRule, record: Record) -> None:
         """Keep which process has the settings of an engine that it starts next.
@@ -520,20 +516,13 @@ class OpenRun:
         last = self.last_time
         return last is not None and -EARLIER_S <= time - last <= BeforeRun.LIMIT_S
 
-    def is_over_at(
-        self, record: Record, matched: Matched | None, time: float | None
-    ) -> bool:
-        """Whether a line shows that this start-up was over before it: a process gets its
-        rank, or prints on after a long silence. In a container the processes of the next
-        one have the same numbers."""
-        last = self.last_time
-        gap_s = 0.0 if time is None or last is None else time - last
-        if matched is None:
-            return not self.is_ready and gap_s > BeforeRun.LIMIT_S
-        if not any(isinstance(m, RankNamed) for m in matched.made):
+    def is_silent_at(self, time: float | None) -> bool:
+        """Whether this start-up, which did not get ready, printed nothing for so long that
+        a line without an event is rather of the next one: in a container its processes
+        have the same numbers."""
+        if time is None or self.last_time is None or self.is_ready:
             return False
-        is_second = gap_s > EARLIER_S and self.ranks.has_rank(record.pid)
-        return self.is_ready or is_second
+        return time - self.last_time > BeforeRun.LIMIT_S
 
     def is_long_before(self, matched: Matched) -> bool:
         """Whether an end was printed days before the last line of a start-up that has its KV
@@ -577,7 +566,8 @@ class OpenRun:
         is_own = is_own or (is_child and record.pid in self.pids)
         gap = self._gap_until(time, line, text)
         if gap is not None and not is_own:
-            self._before_gap = self._before_gap or (self.last_time, self.last_line)
+            before = self.last_time, self.last_line, self.last_text
+            self._before_gaps = self._before_gaps or before
         if self.last_time is None or time >= self.last_time:
             self.last_time, self.last_line, self.last_text = time, line, text
         self.waited = None
@@ -585,15 +575,15 @@ class OpenRun:
             self._gaps.append(gap)
         if not is_own:
             return spawned
-        gaps, self._gaps, self._before_gap = self._gaps, [], None
+        gaps, self._gaps, self._before_gaps = self._gaps, [], None
         return (*spawned, *gaps)
 
-    def end_at_gap(self) -> None:
+    def end_before_gaps(self) -> None:
         """Another start follows: the lines behind a gap were its first ones, where no rule
         shows that they were of this one."""
-        if self._before_gap is not None:
-            self.last_time, self.last_line = self._before_gap
-        self._gaps, self._before_gap = [], None
+        if self._before_gaps is not None:
+            self.last_time, self.last_line, self.last_text = self._before_gaps
+        self._gaps, self._before_gaps = [], None
 
     def _spawned(
         self, front: _Front, time: float, line: int, record: Record
@@ -742,14 +732,14 @@ class Source:
         self.run: OpenRun | None = None
         self.earlier: list[OpenRun] = []
         """Earlier starts whose processes may still print."""
-        self.ended_pids: dict[int, int] = {}
-        """Processes of starts that are over, each with the number of its start."""
+        self.ended_pids: dict[int, set[int]] = {}
+        """Processes of starts that are over, each with all of its start."""
         self.before_run = BeforeRun()
         self._actors: dict[int, float] = {}
         """When actors of Ray first printed beside the start in another one."""
         self.traceback = Traceback()
         self.joiner = Joiner()
-        self._owner: OpenRun | None = None
+        self.last_owner: OpenRun | None = None
         """The earlier start that the last line of a named process belongs to."""
         self.is_fenced = False
         """The last block of code in a page of Markdown ended, or the next one began."""
@@ -766,17 +756,22 @@ class Source:
             return time
         return first if 0 <= time - first <= BeforeRun.LIMIT_S else time
 
-    def begin_process(self, record: Record) -> None:
-        """A worker prints its first line: one of that number in an earlier start, which has
-        stated its rank, is over."""
-        pid, text = record.pid, record.message
+    def begin_worker(self, record: Record, matched: Matched | None) -> list[OpenRun]:
+        """A line may be one that each worker prints once: earlier starts with a process of
+        its number that printed one, or that got ready, are over; those that must end now."""
+        pid, made = record.pid, () if matched is None else matched.made
+        worlds = (m for m in made if isinstance(m, RankNamed) and m.world_size)
+        named = next(worlds, None)
         is_worker = (record.process or "").startswith(WORKERS)
-        if pid is None or not is_worker or not text.startswith(_FIRST_OF_WORKER):
-            return
-        self.ended_pids.pop(pid, None)
-        for run in self.earlier:
-            if pid in run.pids and run.ranks.has_rank(pid):
-                run.pids.discard(pid)
+        awaits_tasks = is_worker and record.message.startswith(_FIRST_OF_WORKER)
+        if pid is None or (named is None and not awaits_tasks):
+            return []
+        return self._replace(
+            pid,
+            lambda run: (
+                run.ranks.has_stated(pid, named) or (run.is_ready and pid in run.pids)
+            ),
+        )
 
     def owner(
         self, record: Record, matched: Matched | None, time: float | None
@@ -787,19 +782,19 @@ class Source:
         earlier start has only its last lines, the server whose traceback is behind that of
         its engine core is its own, though the next one in a container has the same number.
         """
+        last = self.last_owner
         is_traced = record.stamp is None and record.level is None
-        last = self._owner if is_traced else None
-        if last is not None and not last.is_excerpt:
-            last = None
-        if (
-            record.process is None
-        ):  # the program that started the server may end with it
+        if last is not None:
+            is_going_on = is_traced and last.is_excerpt and last in self.earlier
+            last = last if is_going_on else None
+        if record.process is None:
+            # The program that started the server may end with it.
             made = () if matched is None else matched.made
             return last if any(isinstance(m, FailureLine) for m in made) else None
         if not record.process.startswith(_FRONT):
             last = None
-        self._owner = last or self._owner_of(record, matched, time)
-        return self._owner
+        self.last_owner = last or self._owner_of(record, matched, time)
+        return self.last_owner
 
     def _owner_of(
         self, record: Record, matched: Matched | None, time: float | None
@@ -813,7 +808,7 @@ class Source:
                 return None
             own = (
                 r for r in self.earlier
-                if r.is_of(actor) or (pid in r.pids and not r.is_over_at(record, matched, time))
+                if r.is_of(actor) or (pid in r.pids and not (matched is None and r.is_silent_at(time)))
             )  # fmt: skip
             return next(own, None) or self._engine_of(record, matched, current)
         if matched.rule.starts != ENGINE_CONFIG:
@@ -876,7 +871,7 @@ class Source:
             ended = self.earlier[:-MAX_EARLIER]
             del self.earlier[:-MAX_EARLIER]
         for run in ended:
-            self.ended_pids.update(dict.fromkeys(run.pids, run.ordinal))
+            self.ended_pids.update(dict.fromkeys(run.pids, run.pids))
         return ended
 
     def end_all(self) -> list[OpenRun]:
@@ -885,14 +880,19 @@ class Source:
         self.earlier, self.run = [], None
         return ended
 
-    def replaced(self, pid: int) -> list[OpenRun]:
-        """A new start has this process: earlier ones that had one of its number are
-        over, and its others may have their numbers (in a container all have the same)."""
-        over = self.ended_pids.get(pid)
-        if over is not None:
-            self.ended_pids = {
-                each: start for each, start in self.ended_pids.items() if start != over
-            }
-        ended = [run for run in self.earlier if pid in run.pids]
-        self.earlier = [run for run in self.earlier if pid not in run.pids]
+    def begin_start(self, pid: int) -> list[OpenRun]:
+        """A process that begins a start has this number: earlier starts that had one of it
+        are over; those that must end now."""
+        return self._replace(pid, lambda run: pid in run.pids)
+
+    def _replace(self, pid: int, is_over: Callable[[OpenRun], bool]) -> list[OpenRun]:
+        """Another process has this number: that of a start that is over printed its last
+        line, and the others of it may have their numbers again (in a container all have the
+        same)."""
+        over = self.ended_pids.get(pid, set())
+        for each in over:
+            if self.ended_pids.get(each) is over:
+                del self.ended_pids[each]
+        ended = [run for run in self.earlier if is_over(run)]
+        self.earlier = [run for run in self.earlier if run not in ended]
         return ended

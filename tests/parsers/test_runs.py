@@ -1043,6 +1043,24 @@ def test_errors_below_a_restart_are_of_the_start_whose_engine_raised_them():
     assert (second.status, second.failure) == ("unknown", None)
 
 
+@pytest.mark.parametrize("head", ["", "(APIServer pid=41) "])
+def test_an_error_below_lines_of_the_current_start_is_its_own(head: str):
+    """Far above them is a late line of the start before."""
+    before, late, _ = BOTH_STREAMS.partition(
+        "(EngineCore_DP0 pid=207) ValueError: no such module\n"
+    )
+    loaded = (
+        "(EngineCore_DP0 pid=214) INFO 06-24 15:22:59 [gpu_model_runner.py:7] Model loading "
+        "took 8.5 GiB and 4.5 seconds\n"
+    )
+    error = f"{head}Traceback (most recent call last):\n{head}RuntimeError: another reason\n"
+    runs, _ = read(before + late + loaded + error)
+    failures = [folded(run).summary.failure for run in runs.values()]
+    assert [failure and failure.message for failure in failures] == [
+        "ValueError: no such module", "RuntimeError: another reason",
+    ]  # fmt: skip
+
+
 @pytest.mark.parametrize("is_failed", [False, True])
 def test_workers_of_a_restarted_container_are_of_the_next_start(is_failed: bool):
     """All processes of the next start have the numbers of those before."""
@@ -1223,3 +1241,45 @@ def test_a_ready_start_has_no_lines_of_the_next_one():
     runs, _ = read(WITHOUT_NUMBERS + ready + at(11, WITHOUT_NUMBERS + ready))
     memory = [folded(events).summary.memory for events in runs.values()]
     assert [m and m.weights_bytes for m in memory] == [round(8.5 * 2**30)] * 2
+
+
+def test_workers_that_wait_long_for_each_other_are_of_their_own_start():
+    """Two servers write to one terminal, and the workers of both print nothing for a while
+    before the ranks are connected and while they load."""
+    line = "({} pid={}) INFO 07-16 10:{:02d}:{:02d} [{}] {}\n"
+    engine = (
+        "Initializing a V1 LLM engine (v0.26.0) with config: model='a/{}', "
+        "max_seq_len=4096, tensor_parallel_size=2, device_config=cuda"
+    )
+    world = (
+        "world_size=2 rank={0} local_rank={0} distributed_init_method=tcp://127.0.0.1:3"
+    )
+    rank = "rank {0} in world size 2 is assigned as DP rank 0, PP rank 0, TP rank {0}, EP rank 0"
+    folder = "Using cache directory: /c/torch_compile_cache/a/rank_{}_0/backbone for vLLM's torch.compile"
+    cache = "Available KV cache memory: {}.5 GiB"
+    begun = [
+        line.format("EngineCore", n, 0, 0, "core.py:1", engine.format(n))
+        + "".join(line.format("Worker", n + r, 0, 1, "x.py:1", world.format(r - 1)) for r in (1, 2))
+        for n in (10, 20)
+    ]  # fmt: skip
+    later = [
+        line.format("Worker_TP0", n + 1, *at, "x.py:1", text)
+        for at, text in (((0, 50), rank.format(0)), ((2, 0), folder.format(0)))
+        for n in (10, 20)
+    ]
+    taken = [
+        line.format("Worker_TP0", n + 1, 2, 1, "x.py:1", cache.format(n))
+        for n in (10, 20)
+    ]
+    text = "".join(begun + later + taken)
+    runs = [folded(found).summary for found in read(text)[0].values()]
+    assert [(run.ranks, run.memory.kv_cache_bytes) for run in runs] == [
+        (2, 10.5 * GIB), (2, 20.5 * GIB),
+    ]  # fmt: skip
+
+
+def test_a_start_that_was_killed_does_not_last_until_a_worker_of_the_next_one_prints():
+    text = "(Worker pid=8) INFO 07-16 10:00:13 [a.py:1] A text without a rule\n"
+    start = WITHOUT_NUMBERS.replace("(Worker pid=8)", f"{text}(Worker pid=8)", 1)
+    runs, _ = read(start + at(11, start))
+    assert [folded(events).summary.time.wall_s for events in runs.values()] == [19, 19]
