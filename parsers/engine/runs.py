@@ -145,9 +145,10 @@ def _has_several(settings: dict[str, Any]) -> bool:
 
 
 def _shared_settings(event: ConfigRecorded) -> dict[str, Any]:
-    """Settings that a server prints of itself and of its engine."""
+    """Settings that a server prints of itself and of its engine; -1 stands for a length
+    that the engine finds."""
     settings = event.settings
-    shared = {key: settings[key] for key in _SHARED if key in settings}
+    shared = {key: settings[key] for key in _SHARED if settings.get(key, -1) != -1}
     if event.model is not None:
         shared["model"] = event.model
     return shared

@@ -1145,6 +1145,24 @@ def test_engines_of_two_servers_with_one_model_are_told_apart_by_their_settings(
     assert found == [(2, round(7.5 * GIB)), (2, round(3.5 * GIB))]
 
 
+def test_a_length_that_the_engine_finds_is_that_of_its_server():
+    """The server before, of the same model, has printed nothing of its engine."""
+    line = "({} pid={}) INFO 07-16 10:0{}:0{} [{}] {}\n"
+    length = "non-default args: {'model': 'a/b', 'max_model_len': -1}"
+    engine = (
+        "Initializing a V1 LLM engine (v0.26.0) with config: model='a/b', "
+        "max_seq_len=40960, device_config=cuda"
+    )
+    runs, _ = read(
+        line.format(
+            "APIServer", 10, 0, 0, "a.py:1", "non-default args: {'model': 'a/b'}"
+        )
+        + line.format("APIServer", 20, 3, 0, "a.py:1", length)
+        + line.format("EngineCore", 21, 3, 5, "core.py:1", engine)
+    )
+    assert [folded(run).summary.time.wall_s for run in runs.values()] == [0, 5]
+
+
 def test_a_bar_is_of_none_of_two_starts_that_draw_into_one_line():
     line = "({} pid={}) INFO 07-16 10:00:{:02d} [{}] {}\n"
     engine = "Initializing a V1 LLM engine (v0.26.0) with config: model='a/{}', device_config=hpu"
