@@ -493,7 +493,7 @@ class LineParser:
         self._counted.clear()
         if self._source.run is not None:
             self._source.run.end_before_gaps()
-        for ended in self._source.begin_next():
+        for ended in self._source.begin_next(time):
             self._end(ended)
         self._source.run = opened = OpenRun(self.num_runs)
         self.num_runs += 1

@@ -43,17 +43,22 @@ from warmup_insights.model.events import (
     BucketMiss,
     BucketRangesConfigured,
     BucketsGenerated,
+    CompileFinished,
     ConfigRecorded,
+    DefragStep,
     DefragWarmup,
     EngineInitialized,
     Event,
     GapSeen,
+    GraphMemoryEstimated,
     GraphsCaptured,
     KVCacheAllocated,
     MemoryBudgetSet,
     MemoryMeasured,
     Note,
     PhaseMarked,
+    SamplerConfig,
+    SamplerStep,
     SamplerWarmup,
     ServerReady,
     WarmupFinished,
@@ -79,9 +84,14 @@ _FOLLOWED = {
 }  # fmt: skip
 _STARTUP = (
     BucketRangesConfigured, BucketsGenerated, ConfigRecorded, DefragWarmup,
-    GraphsCaptured, MemoryBudgetSet, MemoryMeasured, SamplerWarmup, WarmupStep, StepLine,
+    GraphMemoryEstimated, GraphsCaptured, MemoryBudgetSet, MemoryMeasured, SamplerWarmup, WarmupStep, StepLine,
     ConfigLine, WarmupFinished,
 )  # fmt: skip
+_BEFORE_READY = (
+    *_STARTUP, CompileFinished, DefragStep, EngineInitialized, KVCacheAllocated,
+    PhaseMarked, SamplerConfig, SamplerStep,
+)  # fmt: skip
+"""A ready server makes some of these as well, when it wakes up, loads weights or compiles."""
 _CHILDREN = ("EngineCore", *WORKERS)
 _OF_SEVERAL = re.compile(r"EngineCore(?:_DP([1-9]\d{0,3}))?")
 """An engine that has none beside it, or is not the first of them (since vLLM 0.16; before,
@@ -304,6 +314,7 @@ class OpenRun:
             time is not None
             and last is not None
             and -EARLIER_S <= time - last <= LEAP_S
+            and self._before_gaps is None
             and (pid is None or pid in self.pids)
             and not self.tracker.failures.has_ended
         )
@@ -335,8 +346,7 @@ class OpenRun:
         rule, made, record = matched.rule, matched.made, matched.record
         if rule.name == CONFIG_STATED or self._is_part(matched):
             return self.is_restarted(record)
-        time, last = matched.time, self.last_time
-        later = 0.0 if time is None or last is None else time - last
+        later = self.since_last(matched.time)
         # Processes that were being started while the engine was stopped go on to print.
         name = record.process or ""
         is_child = _OF_VLLM.match(name) is not None and not name.startswith(_FRONT)
@@ -359,8 +369,9 @@ class OpenRun:
             return True
         if rule.starts == ENGINE_CONFIG and self._is_another_engine(later, made):
             return True
-        is_near = -BACK_S <= later <= LEAP_S
-        return not is_near and any(isinstance(item, _STARTUP) for item in made)
+        is_near = later >= -BACK_S and self._since_own(matched.time) <= LEAP_S
+        steps = _STARTUP if self.is_ready else _BEFORE_READY
+        return not is_near and any(isinstance(item, steps) for item in made)
 
     def _is_excerpt_followed(self, matched: Matched, later: float) -> bool:
         """Whether another program begins in an excerpt that has no line which opens a
@@ -390,11 +401,9 @@ class OpenRun:
         program."""
         if not imports_unnamed(matched.rule, matched.record):
             return False
-        failures, time, last = self.tracker.failures, matched.time, self.last_time
+        failures = self.tracker.failures
         is_end = failures.has_causes and not self._openings
-        is_far = (
-            time is not None and last is not None and time - last > BeforeRun.LIMIT_S
-        )
+        is_far = self.since_last(matched.time) > BeforeRun.LIMIT_S
         is_late = (self.is_loading or self.has_cache) and not self.has_several
         has_all = is_late and bool(self._openings)
         return failures.is_ready or failures.is_over or is_end or has_all or is_far
@@ -517,13 +526,22 @@ class OpenRun:
         last = self.last_time
         return last is not None and -EARLIER_S <= time - last <= BeforeRun.LIMIT_S
 
-    def is_silent_at(self, time: float | None) -> bool:
-        """Whether this start-up, which did not get ready, printed nothing for so long that
-        a line without an event is rather of the next one: in a container its processes
-        have the same numbers."""
-        if time is None or self.last_time is None or self.is_ready:
-            return False
-        return time - self.last_time > BeforeRun.LIMIT_S
+    def since_last(self, time: float | None) -> float:
+        """Seconds from the last line to a later one; 0 where one of them has no time."""
+        last = self.last_time
+        return 0.0 if time is None or last is None else time - last
+
+    def _since_own(self, time: float | None) -> float:
+        """The same, from the last line that is shown to be of this start-up."""
+        if time is None or self._before_gaps is None:
+            return self.since_last(time)
+        return time - (self._before_gaps[0] or time)
+
+    def is_silent_at(self, time: float | None, limit_s: float) -> bool:
+        """Whether this start-up did not get ready and printed nothing for long: what its
+        processes seem to print is of the next one, which in a container has processes of
+        the same numbers."""
+        return not self.is_ready and self.since_last(time) > limit_s
 
     def is_long_before(self, matched: Matched) -> bool:
         """Whether an end was printed days before the last line of a start-up that has its KV
@@ -564,7 +582,8 @@ class OpenRun:
         spawned = () if front is None else self._spawned(front, time, line, record)
         # The first lines of the next start are of a server, or of a process without a name.
         is_child = not (record.process or _FRONT[0]).startswith(_FRONT)
-        is_own = is_own or (is_child and record.pid in self.pids)
+        is_silent = self.is_silent_at(time, BeforeRun.LIMIT_S)
+        is_own = is_own or (is_child and record.pid in self.pids and not is_silent)
         gap = self._gap_until(time, line, text)
         if gap is not None and not is_own:
             before = self.last_time, self.last_line, self.last_text
@@ -809,7 +828,7 @@ class Source:
                 return None
             own = (
                 r for r in self.earlier
-                if r.is_of(actor) or (pid in r.pids and not (matched is None and r.is_silent_at(time)))
+                if r.is_of(actor) or (pid in r.pids and not (matched is None and r.is_silent_at(time, BeforeRun.LIMIT_S)))
             )  # fmt: skip
             return next(own, None) or self._engine_of(record, matched, current)
         if matched.rule.starts != ENGINE_CONFIG:
@@ -855,12 +874,13 @@ class Source:
             for run in self.earlier
         )
 
-    def begin_next(self) -> list[OpenRun]:
+    def begin_next(self, time: float | None) -> list[OpenRun]:
         """Another start begins: the current one may go on; those that must end now."""
         current, self.run = self.run, None
         if current is None:
             return []
-        if current.is_excerpt and current.has_cache:
+        is_silent = current.is_silent_at(time, LEAP_S)
+        if is_silent or (current.is_excerpt and current.has_cache):
             # The next one may have processes of the same numbers.
             return [current]
         if current.tracker.failures.has_ended or (

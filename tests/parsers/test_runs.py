@@ -1301,3 +1301,34 @@ def test_a_start_that_was_killed_does_not_last_until_a_worker_of_the_next_one_pr
     start = WITHOUT_NUMBERS.replace("(Worker pid=8)", f"{text}(Worker pid=8)", 1)
     runs, _ = read(start + at(11, start))
     assert [folded(events).summary.time.wall_s for events in runs.values()] == [19, 19]
+
+
+@pytest.mark.parametrize("process", ["(Worker_TP0 pid=8) ", ""])
+@pytest.mark.parametrize(
+    "lines",
+    [
+        "00 [monitor.py:34] torch.compile takes 28.5 s in total\n"
+        "05 [gpu_worker.py:415] Available KV cache memory: 8.5 GiB\n",
+        "00 [abc.py:9] A text without a rule\n"
+        "04 [gpu_model_runner.py:6483] Profiling CUDA graph memory: PIECEWISE=51 (largest=512)\n"
+        "05 [gpu_model_runner.py:6588] Estimated CUDA graph memory: 0.5 GiB total\n",
+        "00 [gpu_model_runner.py:5335] Starting to load model a/b...\n"
+        "05 [gpu_model_runner.py:5335] Model loading took 8.5 GiB and 4.5 seconds\n",
+    ],
+)
+def test_parts_of_two_starts_on_two_days_are_not_one_start(process: str, lines: str):
+    """No line that opens a start is there, and the numbers of processes are the same."""
+    first = re.sub(
+        r"^(?=\d\d \[)", f"{process}INFO 07-16 10:00:", lines, flags=re.MULTILINE
+    )
+    second = first.replace("07-16", "07-17")
+    wanted = folded(events(first)).summary
+    runs = [folded(found).summary for found in read(first + second)[0].values()]
+    assert len(runs) == 2
+    for run in runs:
+        assert run.time.seconds_by_phase() == wanted.time.seconds_by_phase()
+        assert (run.time.wall_s or 0) <= 5
+        assert run.ranks == wanted.ranks
+        for name in ("weights_bytes", "kv_cache_bytes"):
+            figures = [getattr(s.memory_or_none, name, None) for s in (run, wanted)]
+            assert figures[0] == figures[1]
