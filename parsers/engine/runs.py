@@ -191,6 +191,8 @@ class OpenRun:
     """It printed lines behind the beginning of a later start."""
     is_left_behind = False
     """A process of another program or start printed the last line."""
+    last_time: float | None = None
+    last_line = 0
     last_text = ""
     waited: tuple[float, int, str] | None = None
     """Time, number and text of the last line that states only that something waits."""
@@ -203,13 +205,14 @@ class OpenRun:
         self.tracker = RunTracker()
         self.ranks = RankTable()
         self.evidence = Evidence()
-        self.last_time: float | None = None
-        self.last_line = 0
         self.gaps = self.lines = 0
         self._gaps: list[GapSeen] = []
         """Those that end with lines which may be of the next start."""
         self.timed_line: int | None = None
         """Number of the last line that has a time."""
+        self._configuring: set[str] = set()
+        """Rules of lines that a server, or a program without a name, printed before it had
+        an engine: long after the last line they are of the next start."""
         self.ready_line: int | None = None
         self.pids: set[int] = set()
         """Of the processes that printed its lines."""
@@ -313,7 +316,7 @@ class OpenRun:
         return (
             time is not None
             and last is not None
-            and -EARLIER_S <= time - last <= LEAP_S
+            and -EARLIER_S <= time - last <= BeforeRun.LIMIT_S
             and self._before_gaps is None
             and (pid is None or pid in self.pids)
             and not self.tracker.failures.has_ended
@@ -358,6 +361,9 @@ class OpenRun:
             return True
         is_bare = record.process is None and rule.name not in IMPORTING
         if self.is_left_behind and is_config and is_bare:
+            return True
+        is_far = self._since_own(matched.time) > BeforeRun.LIMIT_S
+        if is_far and not is_child and is_config and rule.name in self._configuring:
             return True
         if self.is_excerpt and self._is_excerpt_followed(matched, later):
             return True
@@ -427,6 +433,8 @@ class OpenRun:
         """Keep of a line what shows that another one is of another start-up."""
         rule, record = matched.rule, matched.record
         self._is_parted |= rule.name == PARTED
+        if not self.has_engine:
+            self._configuring.add(rule.name)
         if self._is_part(matched):
             self.ranks.add_part(record)
         if rule.starts == ENGINE_CONFIG:

@@ -1332,3 +1332,25 @@ def test_parts_of_two_starts_on_two_days_are_not_one_start(process: str, lines: 
         for name in ("weights_bytes", "kv_cache_bytes"):
             figures = [getattr(s.memory_or_none, name, None) for s in (run, wanted)]
             assert figures[0] == figures[1]
+
+
+@pytest.mark.parametrize(
+    "text", ["", "INFO 07-16 10:00:00 [a.py:9] A text without a rule\n"]
+)
+@pytest.mark.parametrize("end", ["", "INFO:     Application startup complete.\n"])
+def test_what_a_server_states_again_after_hours_is_of_the_next_start(
+    text: str, end: str
+):
+    """Its lines have no names and no numbers, and those that open a start come later."""
+    start = (
+        text + "INFO 07-16 10:00:03 [model.py:1788] Using max model len 1024\n"
+        "INFO 07-16 10:00:04 [core.py:116] Initializing a V1 LLM engine (v0.26.0) with config: "
+        "model='a/b', max_seq_len=1024, device_config=hpu\n"
+        "INFO 07-16 10:00:31 [hpu_model_runner.py:4759] Loading model weights took 14.5 GB\n"
+        + end
+    )
+    second = start.replace("1024", "2048").replace("14.5", "7.5")
+    runs = [folded(found).summary for found in read(start + at(13, second))[0].values()]
+    assert [run.config["max_model_len"] for run in runs] == [1024, 2048]
+    assert [run.memory.weights_bytes for run in runs] == [14.5 * GIB, 7.5 * GIB]
+    assert all((run.time.wall_s or 0) <= 31 for run in runs)
