@@ -366,6 +366,8 @@ class LineParser:
             self.report.keep(line, rule.name, record.message)
         else:
             self.report.ignored[rule.name] += 1
+        if not run.has_engine:
+            run.above_engine.add(rule.name)
         if rule.name in SPAWNING:
             run.note_front(rule, record)
         if run.is_other(record.actor):

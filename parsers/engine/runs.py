@@ -210,9 +210,8 @@ class OpenRun:
         """Those that end with lines which may be of the next start."""
         self.timed_line: int | None = None
         """Number of the last line that has a time."""
-        self._configuring: set[str] = set()
-        """Rules of lines that a server, or a program without a name, printed before it had
-        an engine: long after the last line they are of the next start."""
+        self.above_engine: set[str] = set()
+        """Rules of the lines above the engine's first one."""
         self.ready_line: int | None = None
         self.pids: set[int] = set()
         """Of the processes that printed its lines."""
@@ -362,8 +361,7 @@ class OpenRun:
         is_bare = record.process is None and rule.name not in IMPORTING
         if self.is_left_behind and is_config and is_bare:
             return True
-        is_far = self._since_own(matched.time) > BeforeRun.LIMIT_S
-        if is_far and not is_child and is_config and rule.name in self._configuring:
+        if not is_child and self._states_again(matched):
             return True
         if self.is_excerpt and self._is_excerpt_followed(matched, later):
             return True
@@ -378,6 +376,15 @@ class OpenRun:
         is_near = later >= -BACK_S and self._since_own(matched.time) <= LEAP_S
         steps = _STARTUP if self.is_ready else _BEFORE_READY
         return not is_near and any(isinstance(item, steps) for item in made)
+
+    def _states_again(self, matched: Matched) -> bool:
+        """Whether a line long after the last one states what one stated above the engine:
+        a ready server may note it again."""
+        if self._since_own(matched.time) <= BeforeRun.LIMIT_S:
+            return False
+        kinds = ConfigRecorded if self.is_ready else ConfigRecorded | Note
+        is_statement = any(isinstance(item, kinds) for item in matched.made)
+        return is_statement and matched.rule.name in self.above_engine
 
     def _is_excerpt_followed(self, matched: Matched, later: float) -> bool:
         """Whether another program begins in an excerpt that has no line which opens a
@@ -433,8 +440,6 @@ class OpenRun:
         """Keep of a line what shows that another one is of another start-up."""
         rule, record = matched.rule, matched.record
         self._is_parted |= rule.name == PARTED
-        if not self.has_engine:
-            self._configuring.add(rule.name)
         if self._is_part(matched):
             self.ranks.add_part(record)
         if rule.starts == ENGINE_CONFIG:

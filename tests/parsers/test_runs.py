@@ -1335,7 +1335,12 @@ def test_parts_of_two_starts_on_two_days_are_not_one_start(process: str, lines: 
 
 
 @pytest.mark.parametrize(
-    "text", ["", "INFO 07-16 10:00:00 [a.py:9] A text without a rule\n"]
+    "text",
+    [
+        "",
+        "INFO 07-16 10:00:00 [a.py:9] A text without a rule\n",
+        "WARNING 07-16 10:00:00 [interface.py:3] Failed to import from vllm._C: ImportError('x')\n",
+    ],
 )
 @pytest.mark.parametrize("end", ["", "INFO:     Application startup complete.\n"])
 def test_what_a_server_states_again_after_hours_is_of_the_next_start(
