@@ -380,7 +380,7 @@ class OpenRun:
     def _states_again(self, matched: Matched) -> bool:
         """Whether a line long after the last one states what one stated above the engine:
         a ready server may note it again."""
-        if self._since_own(matched.time) <= BeforeRun.LIMIT_S:
+        if not self.has_engine or self._since_own(matched.time) <= BeforeRun.LIMIT_S:
             return False
         kinds = ConfigRecorded if self.is_ready else ConfigRecorded | Note
         is_statement = any(isinstance(item, kinds) for item in matched.made)

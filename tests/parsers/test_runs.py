@@ -1359,3 +1359,10 @@ def test_what_a_server_states_again_after_hours_is_of_the_next_start(
     assert [run.config["max_model_len"] for run in runs] == [1024, 2048]
     assert [run.memory.weights_bytes for run in runs] == [14.5 * GIB, 7.5 * GIB]
     assert all((run.time.wall_s or 0) <= 31 for run in runs)
+
+
+def test_a_part_of_a_log_that_states_a_setting_twice_is_one_start():
+    line = "INFO 07-16 {}:00 [model.py:1788] Using max model len 1024\n"
+    weights = "INFO 07-16 10:00:31 [hpu_model_runner.py:4759] Loading model weights took 14.5 GB\n"
+    runs, _ = read(line.format("10:00") + weights + line.format("10:20"))
+    assert len(runs) == 1
