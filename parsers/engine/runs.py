@@ -312,10 +312,11 @@ class OpenRun:
             return False
         if pid is None and not matched.made:
             return True
+        is_head = matched.rule.name in self.above_engine
         return (
             time is not None
             and last is not None
-            and -EARLIER_S <= time - last <= BeforeRun.LIMIT_S
+            and -EARLIER_S <= time - last <= (BeforeRun.LIMIT_S if is_head else LEAP_S)
             and self._before_gaps is None
             and (pid is None or pid in self.pids)
             and not self.tracker.failures.has_ended
@@ -616,7 +617,7 @@ class OpenRun:
         shows that they were of this one."""
         if self._before_gaps is not None:
             self.last_time, self.last_line, self.last_text = self._before_gaps
-        self._gaps, self._before_gaps = [], None
+            self._gaps, self._before_gaps = [], None
 
     def _spawned(
         self, front: _Front, time: float, line: int, record: Record
@@ -692,6 +693,7 @@ class OpenRun:
             self.has_weights |= (event.name, event.edge) == ("load_weights", "end")
         elif isinstance(event, ServerReady):
             self.is_ready = self.has_buckets = True
+            self._before_gaps = None
             self.ready_line = self.ready_line or event.line
         elif isinstance(event, ConfigRecorded):
             self.ranks.set_sizes(event.settings)
