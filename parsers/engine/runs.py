@@ -551,7 +551,7 @@ class OpenRun:
             return self.since_last(time)
         return time - (self._before_gaps[0] or time)
 
-    def is_silent_at(self, time: float | None, limit_s: float) -> bool:
+    def is_over_at(self, time: float | None, limit_s: float) -> bool:
         """Whether this start-up did not get ready and printed nothing for long: what its
         processes seem to print is of the next one, which in a container has processes of
         the same numbers."""
@@ -596,8 +596,8 @@ class OpenRun:
         spawned = () if front is None else self._spawned(front, time, line, record)
         # The first lines of the next start are of a server, or of a process without a name.
         is_child = not (record.process or _FRONT[0]).startswith(_FRONT)
-        is_silent = self.is_silent_at(time, BeforeRun.LIMIT_S)
-        is_own = is_own or (is_child and record.pid in self.pids and not is_silent)
+        is_over = self.is_over_at(time, BeforeRun.LIMIT_S)
+        is_own = is_own or (is_child and record.pid in self.pids and not is_over)
         gap = self._gap_until(time, line, text)
         if gap is not None and not is_own:
             before = self.last_time, self.last_line, self.last_text
@@ -843,7 +843,9 @@ class Source:
                 return None
             own = (
                 r for r in self.earlier
-                if r.is_of(actor) or (pid in r.pids and not (matched is None and r.is_silent_at(time, BeforeRun.LIMIT_S)))
+                if r.is_of(actor)
+                or (pid in r.pids
+                    and not (matched is None and r.is_over_at(time, BeforeRun.LIMIT_S)))
             )  # fmt: skip
             return next(own, None) or self._engine_of(record, matched, current)
         if matched.rule.starts != ENGINE_CONFIG:
@@ -894,8 +896,8 @@ class Source:
         current, self.run = self.run, None
         if current is None:
             return []
-        is_silent = current.is_silent_at(time, LEAP_S)
-        if is_silent or (current.is_excerpt and current.has_cache):
+        is_over = current.is_over_at(time, LEAP_S)
+        if is_over or (current.is_excerpt and current.has_cache):
             # The next one may have processes of the same numbers.
             return [current]
         if current.tracker.failures.has_ended or (
