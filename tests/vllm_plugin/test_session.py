@@ -257,6 +257,31 @@ def test_a_program_that_leaves_without_cleaning_up_has_an_end(tmp_path, is_up, s
         ]
 
 
+@pytest.mark.parametrize(
+    "last",
+    ["time.sleep(60)", "signal.raise_signal(signal.SIGINT)", "sys.exit(1)"],
+)
+def test_a_program_leaves_whatever_its_last_events_do(tmp_path, last):
+    """A device that hangs, a second Ctrl-C, an exit in what is recorded last."""
+    program = tmp_path / "program.py"
+    program.write_text(
+        "import os, signal, sys, time\n"
+        "from warmup_insights.vllm_plugin.attach import start\n"
+        "session = start(os.environ)\n"
+        "session.begin_run()\n"
+        f"session.before_end(lambda: {last})\n"
+        "os._exit(3)\n",
+        encoding="utf-8",
+    )
+    done = subprocess.run(
+        [sys.executable, str(program)],
+        env=environment("v0_26", WARMUP_INSIGHTS_DB=str(tmp_path / "runs.db")),
+        check=False,
+        timeout=30,
+    )
+    assert done.returncode == 3
+
+
 def test_a_program_that_ends_before_it_is_ready_did_not_finish():
     """Whether an engine in another process is up is left to its own events."""
     session, events = session_with_list()

@@ -93,6 +93,11 @@ class Session:
         self.collector.switch_off()
         self._renew(is_first=False)
 
+    @property
+    def records(self) -> bool:
+        """Whether this process has recorded anything of the run."""
+        return self._recorder is not None
+
     def emit(
         self, event_class: Callable[P, Event], *args: P.args, **fields: P.kwargs
     ) -> None:
