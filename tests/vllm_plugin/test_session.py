@@ -28,6 +28,7 @@ from warmup_insights.model.events import (
 from warmup_insights.testing import folded
 from warmup_insights.units import GIB
 from warmup_insights.vllm_plugin import engine_core, facts
+from warmup_insights.vllm_plugin import session as session_module
 from warmup_insights.vllm_plugin.calls import Call, Outcome
 from warmup_insights.vllm_plugin.session import Session
 from warmup_insights.vllm_plugin.settings import RUN, VARIABLES, Settings, read_settings
@@ -157,7 +158,8 @@ def test_each_engine_in_a_process_of_its_own_is_a_run(monkeypatch):
     monkeypatch.setenv(RUN, "r")
     monkeypatch.setattr(engine_core, "parent_process", lambda: SimpleNamespace())
     runs = []
-    for _ in range(2):
+    for number in range(2):
+        monkeypatch.setattr(session_module, "own_process", lambda n=number: f"h|{n}|1")
         recorder, ids = ListRecorder(), []
         told = Settings(database="x.db", run_id="r", is_first=False)
         session = Session(
