@@ -173,7 +173,7 @@ _KEYS = {
     "--speculative-config": r"num_speculative_tokens|draft_(?:tensor|sample|model)\w*|prompt_lookup_m(?:ax|in)|"
     r"speculative_token_tree|synthetic_acceptance_\w+|suffix_decoding_\w+|dspark_\w+|xpress_\w+|"
     r"rejection_sample_method",
-    "--compilation-config": r"cudagraph_mode|compile_\w+|pass_config|splitting_ops|custom_ops|"
+    "--compilation-config": r"cudagraph_mode|compile_(?:sizes|cache\w*|ranges_\w+|mm_encoder)|pass_config|splitting_ops|custom_ops|"
     r"encoder_cudagraph_\w+|use_inductor\w*",
     "--profiler-config": r"torch_profiler_\w+|proton_profiler_\w+|(?:delay|max|warmup|active|wait)_"
     r"iterations",
