@@ -100,7 +100,7 @@ FEATURES: tuple[Feature, ...] = (
             "the engine cannot sleep"),
     Feature(r"\bEPLB\b|/eplb/|enable[_-]eplb|[Ee]xpert [Pp]arallelism load balanc", "enable_eplb",
             "no --enable-eplb", "experts are not balanced"),
-    Feature(r"[Ee]xpert[ _-][Pp]arallel(?!ism load)|(?<!Elastic )\bEP\b", "enable_expert_parallel",
+    Feature(r"[Ee]xpert[ _-][Pp]arallel(?!ism load)|(?<![Ee]lastic )\bEP\b", "enable_expert_parallel",
             "no --enable-expert-parallel", "each rank holds a part of every expert"),
     Feature(r"[Ee]lastic EP|enable_elastic_ep", "enable_elastic_ep", "no --enable-elastic-ep",
             "as many ranks as at the start"),
