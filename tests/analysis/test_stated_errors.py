@@ -396,3 +396,42 @@ def test_a_name_of_code_is_no_key_of_an_option():
         "AssertionError: When caches are read, compile_all_parts should not be called."
     )
     assert found(text, LOAD).rule == "failure_unexplained"
+
+
+@pytest.mark.parametrize(
+    "limit",
+    [
+        "must be 16, 32 or 64", "must be 16/32/64", "must be 16-byte aligned",
+        "must be 1 to 65535", "must be 1-128 characters", "must be 2 * block_size",
+        "must be 0 (off), or at least 1",
+    ],
+)  # fmt: skip
+def test_one_value_of_several_is_not_the_value(limit):
+    finding = found(f"ValueError: --some-size {limit}, got 7", CONFIGURE)
+    assert finding.suggestion.startswith(f"--some-size, which {limit}")
+    assert finding.changes == {}
+
+
+@pytest.mark.parametrize(
+    ("message", "changes"),
+    [
+        ("ValueError: some_size_local must be 1 when some_rank is set", "1"),
+        ("ValueError: some_size_local must be True to use EPLB.", "True"),
+        ("ValueError: some_size_local=3 must be 1 or equal to the other size=4.", "1"),
+        ("ValueError: some_size_local must be 4, but got 2", "4"),
+    ],
+)
+def test_a_value_that_stands_alone_is_the_value(message, changes):
+    finding = found(message, CONFIGURE, some_size_local=7)
+    assert finding.changes == {"some_size_local": changes}
+
+
+@pytest.mark.parametrize(
+    "message",
+    [
+        "ValueError: --some-start-rank + --some-size-local (8) exceeds --some-size (4)",
+        "ValueError: Some model requires max_num_seqs=4 or 8",
+    ],
+)
+def test_a_sum_or_a_choice_sets_nothing(message):
+    assert found(message, CONFIGURE).changes == {}

@@ -138,18 +138,18 @@ _LISTED = re.compile(
 )
 """A value that is not there, and those that are."""
 _LIMITED = re.compile(
-    rf"(?:.{{0,80}}?[\s`'])??{_ANY_NAME}(?:\s?[=(:]\s?['\"]?[\w./-]{{1,60}}['\"]?\)?)? "
-    r"(?P<limit>(?:(?:must|should|has to|needs to|can only|cannot|can't|can not|may not) "
-    r"(?:not |both )?(?:be|contain|have|match|equal|exceed)|exceeds)\b[^;]{1,160}?)(?=[.;](?:\s|$)|,? (?:but )?got\b|$)"
+    rf"(?:.{{0,80}}?[\s`'])??(?<![+*/] )(?<![+*/] [`']){_ANY_NAME}"
+    r"(?:\s?[=(:]\s?['\"]?[\w./-]{1,60}['\"]?\)?)? (?P<limit>"
+    r"(?:was|is|were) not (?:provided|specified|given)\b|"
+    r"(?:(?:must|should|has to|needs to|can only|cannot|can't|can not|may not) "
+    r"(?:not |both )?(?:be|contain|have|match|equal|exceed)|exceeds)\b[^;]{1,160}?"
+    r"(?=[.;](?:\s|$)|,? (?:but )?got\b|$))"
 )
-"""A name and what its value must be."""
-_LACKED = re.compile(
-    rf"(?:.{{0,80}}?[\s`'])??{_ANY_NAME} (?P<limit>(?:was|is|were) not "
-    r"(?:provided|specified|given)\b)"
-)
+"""A name and what its value must be, or that it has none."""
 _EXACT = re.compile(
     r"(?:(?:must|should|has to|can only) be(?: set to| equal to)?|cannot be other (?:value )?than) "
-    r"['\"]?(?P<value>\d{1,9}|True|False)\b(?!\.\d| (?:<|>|or more|or less))|"
+    r"['\"]?(?P<value>\d{1,9}|True|False)['\"]?"
+    r"(?=,? (?:but|when|if|for|in|on|here|with|where|to [a-zA-Z]{1,20}|or (?:equal|the|target|None))\b|[.,;]?$)|"
     r"exceeds [^=(]{1,60}[=(](?P<most>[1-9]\d{0,8})\b"
 )
 """A limit that is one value, or the most."""
@@ -166,7 +166,7 @@ _GIVEN = re.compile(
     rf" {_NO_VALUE}(?P<spaced>\d{{1,9}}|[a-z\d_]{{2,40}})(?=[`'\"),.;]| or |$))?"
 )
 """A setting that has to be there, with its value or the bound of it."""
-_GOES_ON = re.compile(r"\s?[<>=+*]")
+_GOES_ON = re.compile(r"\s?[<>=+*]|(?:,|,? or) ['\"]?\d")
 """Behind what was read of a setting: what it has to be is more than that."""
 _FILLING = re.compile(
     r"(?i)\b(?:to|be|is|are|and|or|the|a|an|with|enabled|used|active|decoding)\b|[\s.,]{1,9}"
@@ -383,7 +383,7 @@ def _refused_value(
     if _INTERNAL.search(text):
         return None
     is_configuring = stage in CONFIGURING
-    named = _LIMITED.match(text) or _LACKED.match(text)
+    named = _LIMITED.match(text)
     if named and (is_configuring or is_setting(named["name"], config)):
         way = _within(named["name"], named["limit"].strip(), text, config)
         return Statement("setting_refused", title, (way,))
