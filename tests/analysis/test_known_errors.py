@@ -963,7 +963,7 @@ def test_an_error_that_names_a_file_of_a_part_has_its_way():
         ("RuntimeError: The driver is not installed", "install driver"),
         ("ImportError: Some Plugin is not installed", "install Plugin"),
         ("ValueError: Some Compiled Graph is not installed.", "install Graph"),
-        ("AssertionError: _quant_deep_gemm doesnot support these scales.", "DeepGEMM in the image"),
+        ("AssertionError: _quant_deep_gemm has no support for these scales.", "DeepGEMM in the image"),
         ("ValueError: Unknown parameter type: abc", "a vLLM as new as the checkpoint"),
     ],
 )  # fmt: skip

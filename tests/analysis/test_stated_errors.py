@@ -435,3 +435,11 @@ def test_a_value_that_stands_alone_is_the_value(message, changes):
 )
 def test_a_sum_or_a_choice_sets_nothing(message):
     assert found(message, CONFIGURE).changes == {}
+
+
+def test_the_newer_model_runner_has_two_names():
+    for name in ("Model Runner V2", "the V2 model runner"):
+        text = f"NotImplementedError: Some model requires {name}"
+        assert (
+            ways(text, LOAD)[0] == "VLLM_USE_V2_MODEL_RUNNER=1, as the error requires"
+        )

@@ -158,7 +158,7 @@ FEATURES: tuple[Feature, ...] = (
             "the weights on the device"),
     Feature(r"[Mm]ulti-?[Ss]tep|num[_-]scheduler[_-]steps", "num_scheduler_steps",
             "no --num-scheduler-steps", "steps are scheduled one by one"),
-    Feature(r"(?i:model[ _]?runner ?v2)|\bMRV2\b|v1/worker/gpu/", "VLLM_USE_V2_MODEL_RUNNER",
+    Feature(r"(?i:model[ _]?runner ?v2|v2 model ?runner)|\bMRV2\b|v1/worker/gpu/", "VLLM_USE_V2_MODEL_RUNNER",
             "VLLM_USE_V2_MODEL_RUNNER=0", "the model runner before, where it has the model",
             is_default=True),
 )  # fmt: skip
