@@ -565,7 +565,7 @@ class OpenRun:
             self.tracker.usage.is_waited_for = self.waits_for_request(line)
             return ()
         if time is None:
-            return ()
+            return self._gaps_before() if is_own else ()
         text = record.message
         if text.startswith(_HEARTBEATS):
             self.waited = (time, line, text)
@@ -583,10 +583,12 @@ class OpenRun:
         self.waited = None
         if gap is not None:
             self._gaps.append(gap)
-        if not is_own:
-            return spawned
-        gaps, self._gaps, self._before_gap = self._gaps, [], None
-        return (*spawned, *gaps)
+        return (*spawned, *self._gaps_before()) if is_own else spawned
+
+    def _gaps_before(self) -> tuple[GapSeen, ...]:
+        """The gaps that waited for a line of this start."""
+        gaps, self._gaps, self._before_gap = tuple(self._gaps), [], None
+        return gaps
 
     def end_at_gap(self) -> None:
         """Another start follows: the lines behind a gap were its first ones, where no rule
