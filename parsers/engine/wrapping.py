@@ -13,6 +13,8 @@ from itertools import pairwise
 from textwrap import dedent
 from typing import NamedTuple
 
+from parsers.engine.convert import CUT_WORD
+
 WIDTHS = range(60, 251)
 """Columns of terminals; a start of vLLM that is not cut has longer lines."""
 MIN_FULL = 3
@@ -26,7 +28,6 @@ _ENDS_CUT = (">", "…", ".")
 LOOKED_AT = 4000
 _DIGITS = re.compile(r"\d+")
 _LAST_WORD = re.compile(r"\S{1,250}\r?$")
-_CUT = "\N{HORIZONTAL ELLIPSIS}"
 _BEGINS = re.compile(
     r"\s*$|(?:DEBUG|INFO|WARNING|ERROR|CRITICAL)(?:\s|:)|\([A-Za-z_][\w.:-]{0,60} .{0,20}pid=|"
     r"\[?\d{4}-\d\d-\d\d|Traceback \(|\s{1,4}File \"|\s{4}\S|\[(?:rank|default)\d|"
@@ -122,7 +123,7 @@ def without_cut_words(blocks: Iterable[bytes], length: int) -> Iterator[bytes]:
     for block in blocks:
         lines = block.decode("utf-8", "replace").split("\n")
         whole = [
-            _LAST_WORD.sub(_CUT, x) if len(x.rstrip("\r")) == length else x
+            _LAST_WORD.sub(CUT_WORD, x) if len(x.rstrip("\r")) == length else x
             for x in lines
         ]
         yield "\n".join(whole).encode()
