@@ -18,7 +18,7 @@ from parsers.engine.convert import CUT_WORD
 WIDTHS = range(60, 251)
 """Columns of terminals; a start of vLLM that is not cut has longer lines."""
 MIN_FULL = 3
-"""Rows of exactly that width, so that it is no chance."""
+"""Different rows of exactly that width, so that it is no chance."""
 MIN_CUT = 4
 """Lines of exactly one length that differ in more than numbers, and none is longer."""
 _CUT_ARGUMENTS = re.compile(r"non-default args: \{.{0,250}[^}]$")
@@ -93,8 +93,9 @@ def _count_cut(lines: Sequence[str], width: Width) -> int:
         return 0
     full = [index for index, line in enumerate(lines[:-1]) if _is_cut(line, width)]
     cut = [index for index in full if _BEGINS.match(lines[index + 1]) is None]
-    records = sum(_RECORD.match(lines[index]) is not None for index in cut)
-    is_sure = len(cut) >= MIN_FULL and records >= 2 and len(cut) * 3 >= len(full) * 2
+    rows = {lines[index] for index in cut}
+    records = sum(_RECORD.match(row) is not None for row in rows)
+    is_sure = len(rows) >= MIN_FULL and records >= 2 and len(cut) * 3 >= len(full) * 2
     return len(cut) if is_sure else 0
 
 

@@ -302,3 +302,9 @@ def test_words_that_were_cut_are_no_models_and_no_settings(width):
     summary = folded(found).summary
     dots = "\N{HORIZONTAL ELLIPSIS}"
     assert dots not in [summary.model, *summary.config.values()]
+
+
+def test_rows_that_stand_twice_show_no_width():
+    log = (ROOT / "sample_logs/vllm-hpu-plugin/made_2025_06.log").read_text()
+    assert width_of(log) is None
+    assert width_of(log * 3) is None
