@@ -1223,3 +1223,26 @@ def test_a_ready_start_has_no_lines_of_the_next_one():
     runs, _ = read(WITHOUT_NUMBERS + ready + at(11, WITHOUT_NUMBERS + ready))
     memory = [folded(events).summary.memory for events in runs.values()]
     assert [m and m.weights_bytes for m in memory] == [round(8.5 * 2**30)] * 2
+
+
+UNFINISHED = """\
+(APIServer pid=50) INFO 07-16 10:02:00 [__init__.py:216] Automatically detected platform cuda.
+(EngineCore_DP0 pid=51) INFO 07-16 10:02:20 [core.py:77] Initializing a V1 LLM engine \
+(v0.11.0) with config: model='a/b', tensor_parallel_size=1, device_config=cuda
+(EngineCore_DP0 pid=51) INFO 07-16 10:02:42 [gpu_model_runner.py:2602] Starting to load model a/b...
+(EngineCore_DP0 pid=51) INFO 07-16 10:02:47 [gpu_model_runner.py:2653] Model loading took \
+2.5000 GiB and 4.500000 seconds
+(EngineCore_DP0 pid=51) INFO 07-16 10:03:09 [backends.py:559] Dynamo bytecode transform time: 6.25 s
+(EngineCore_DP0 pid=51) INFO 07-16 10:03:30 [monitor.py:34] torch.compile takes 21.75 s in total
+"""
+
+
+@pytest.mark.parametrize("front", ["", "vllm-1  | "])
+def test_a_log_that_stands_twice_holds_the_same_start_twice(front):
+    log = "".join(front + line for line in UNFINISHED.splitlines(keepends=True))
+    (once,) = (summary_of(run) for run in read(log)[0].values())
+    again = [summary_of(run) for run in read(log * 2)[0].values()]
+    for run in (once, *again):
+        del run["time"]["gaps"]  # they name lines
+    for part in ("time", "compile", "config", "status"):
+        assert [run[part] for run in again] == [once[part]] * 2
