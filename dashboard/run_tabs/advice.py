@@ -126,8 +126,8 @@ def _place(summary: RunSummary) -> None:
     if not isinstance(cause, FailureFacts):
         st.markdown("The start-up succeeded; this ended the serving after it.")
         return
-    stage = "kv_cache" if cause.kind == "no_kv_cache" else progress.stage_name
-    facts = [("Stage", phase_words((cause.phase or stage).replace(" ", "_")))]
+    stage = "kv_cache" if cause.kind == "no_kv_cache" else progress.stage
+    facts = [("Stage", phase_words(cause.phase or stage))]
     if cause.bucket is not None:
         facts.append(("Bucket", str(cause.bucket)))
     if progress.total:

@@ -13,6 +13,8 @@ from warmup_insights.model.events import Bucket
 from warmup_insights.secrets import VALUE_LIMIT, mask, mask_text
 from warmup_insights.units import gib, mib, parse_bytes, parse_clock
 
+CUT_WORD = "\N{HORIZONTAL ELLIPSIS}"
+"""It stands for the last word of a line that was cut."""
 MAX_BUCKETS = 200_000
 """More tuples than this in one line are not read; the engines stop far below."""
 

@@ -34,6 +34,8 @@ class _Process:
     copies: int = 0
     single: int = 0
     """Records of which no copy came."""
+    turns: int = 0
+    """How often time had gone back when it printed last."""
 
     @property
     def has_copies(self) -> bool:
@@ -74,6 +76,8 @@ class Copies:
         self._processes: dict[tuple[str | None, str | None, int | None], _Process] = {}
         self._last: _Process | None = None
         """The process that printed the last record."""
+        self._clocks: dict[str | None, tuple[float, int]] = {}
+        """Of each source, the time of its last record and how often it went back."""
         self._are_there = False
         """Whether a record of a process that is named stands twice."""
 
@@ -86,6 +90,9 @@ class Copies:
         if own is None or not own.has_copies:
             return False
         time = None if record.stamp is None else time
+        if own.turns != (turns := self._turns(record.source, time)):
+            own.turns = turns
+            own.waiting.clear()
         is_named = record.pid is not None
         is_pair = own is last and len(own.waiting) == 1
         is_block = is_named and (self._are_there or len(own.waiting) >= BLOCK)
@@ -103,6 +110,16 @@ class Copies:
         own.give_up(max(is_late, len(waiting) - kept))
         waiting.append((record.message, time))
         return False
+
+    def _turns(self, source: str | None, time: float | None) -> int:
+        """How often time went back in a source: a start that stands below another one is
+        no copy, even where its lines are the same."""
+        last, turns = self._clocks.get(source, (time, 0))
+        if time is None or last is None:
+            return turns
+        turns += last - time > APART_S
+        self._clocks[source] = time, turns
+        return turns
 
     def are_of(self, record: Record) -> bool:
         """Whether the records of the process of this one stand twice."""

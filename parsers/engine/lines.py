@@ -273,6 +273,8 @@ class LineParser:
     def _read_record(self, record: Record, line: int) -> None:
         time = self._clock.time_of(record.outer, record.stamp)
         record.message = record.message.rstrip()
+        if self._source.begins_anew(record, time):
+            self._read_anew()
         if self._copies.has(record, time):
             return
         found = self._dispatch.find(record.message, record.level, record.file)
@@ -323,6 +325,13 @@ class LineParser:
             self._add_line(owner or self._run_of(matched), matched)
         elif self._source.run is None:
             self._source.traceback.take(matched)
+
+    def _read_anew(self) -> None:
+        """The log of a container stands in the file once more: its starts are others."""
+        for ended in self._source.end_all():
+            self._end(ended)
+        self._source = self._sources[self._source_name] = self._source.anew()
+        self._counted.clear()
 
     def _go_behind_fence(self, time: float, line: int) -> None:
         """The next block of code in a page goes on with the log of the one before it, or

@@ -587,7 +587,7 @@ class OpenRun:
             self.tracker.usage.is_waited_for = self.waits_for_request(line)
             return ()
         if time is None:
-            return ()
+            return self._gaps_before() if is_own else ()
         text = record.message
         if text.startswith(_HEARTBEATS):
             self.waited = (time, line, text)
@@ -607,10 +607,12 @@ class OpenRun:
         self.waited = None
         if gap is not None:
             self._gaps.append(gap)
-        if not is_own:
-            return spawned
-        gaps, self._gaps, self._before_gaps = self._gaps, [], None
-        return (*spawned, *gaps)
+        return (*spawned, *self._gaps_before()) if is_own else spawned
+
+    def _gaps_before(self) -> tuple[GapSeen, ...]:
+        """The gaps that waited for a line of this start."""
+        gaps, self._gaps, self._before_gaps = tuple(self._gaps), [], None
+        return gaps
 
     def end_before_gaps(self) -> None:
         """Another start follows: the lines behind a gap were its first ones, where no rule
@@ -778,6 +780,28 @@ class Source:
         """The earlier start that the last line of a named process belongs to."""
         self.is_fenced = False
         """The last block of code in a page of Markdown ended, or the next one began."""
+        self._first: tuple[float, int | None, str] | None = None
+        """Time, process and text of the first record with a time."""
+        self._now: float | None = None
+        """The time of the last one."""
+
+    def begins_anew(self, record: Record, time: float | None) -> bool:
+        """Whether its log stands once more below itself, from a record on: its first one, at
+        the same time."""
+        if time is None:
+            return False
+        last, self._now = self._now, time
+        if last is None:
+            self._first = time, record.pid, record.message
+        elif last - time > EARLIER_S:
+            return self._first == (time, record.pid, record.message)
+        return False
+
+    def anew(self) -> Source:
+        """What is kept where its log begins once more."""
+        source = Source()
+        source.joiner, source._first, source._now = self.joiner, self._first, self._now
+        return source
 
     def note_actor(self, actor: int | None, time: float | None) -> None:
         """An actor of Ray printed while the start in another one goes on."""

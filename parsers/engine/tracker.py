@@ -11,6 +11,7 @@ from statistics import fmean
 
 import msgspec
 
+from parsers.engine.convert import CUT_WORD
 from parsers.engine.failures import Failures, names_engine
 from parsers.engine.serving import BenchCollector, Usage
 from parsers.engine.signals import (
@@ -344,9 +345,9 @@ class RunTracker:
                 return [*ended, note]
             case ConfigSection():
                 state.section = made.name
-            case ConfigLine():
+            case ConfigLine(value=value) if value != CUT_WORD:
                 if state.section is not None or not made.needs_section:
-                    state.settings[made.key] = made.value
+                    state.settings[made.key] = value
             case CacheFactor():
                 return _cache_factor(state, made, origin)
             case ArtifactFrame():
@@ -394,10 +395,10 @@ class RunTracker:
                 if _TITLE.search(made.message) is None:
                     state.frame = None
                 return end_step(at, origin, is_finished=False)
-            case ModelNamed():
+            case ModelNamed(model=model) if model != CUT_WORD:
                 if not self._has_model:
                     self._has_model = True
-                    named = ConfigRecorded(model=made.model)
+                    named = ConfigRecorded(model=model)
                     return [stamped(named, origin)]
             case PrecompileStarted():
                 state.precompile, state.num_shapes = made, 0

@@ -13,10 +13,12 @@ from itertools import pairwise
 from textwrap import dedent
 from typing import NamedTuple
 
+from parsers.engine.convert import CUT_WORD
+
 WIDTHS = range(60, 251)
 """Columns of terminals; a start of vLLM that is not cut has longer lines."""
 MIN_FULL = 3
-"""Rows of exactly that width, so that it is no chance."""
+"""Different rows of exactly that width, so that it is no chance."""
 MIN_CUT = 4
 """Lines of exactly one length that differ in more than numbers, and none is longer."""
 _CUT_ARGUMENTS = re.compile(r"non-default args: \{.{0,250}[^}]$")
@@ -26,7 +28,6 @@ _ENDS_CUT = (">", "…", ".")
 LOOKED_AT = 4000
 _DIGITS = re.compile(r"\d+")
 _LAST_WORD = re.compile(r"\S{1,250}\r?$")
-_CUT = "\N{HORIZONTAL ELLIPSIS}"
 _BEGINS = re.compile(
     r"\s*$|(?:DEBUG|INFO|WARNING|ERROR|CRITICAL)(?:\s|:)|\([A-Za-z_][\w.:-]{0,60} .{0,20}pid=|"
     r"\[?\d{4}-\d\d-\d\d|Traceback \(|\s{1,4}File \"|\s{4}\S|\[(?:rank|default)\d|"
@@ -92,8 +93,9 @@ def _count_cut(lines: Sequence[str], width: Width) -> int:
         return 0
     full = [index for index, line in enumerate(lines[:-1]) if _is_cut(line, width)]
     cut = [index for index in full if _BEGINS.match(lines[index + 1]) is None]
-    records = sum(_RECORD.match(lines[index]) is not None for index in cut)
-    is_sure = len(cut) >= MIN_FULL and records >= 2 and len(cut) * 3 >= len(full) * 2
+    rows = {lines[index] for index in cut}
+    records = sum(_RECORD.match(row) is not None for row in rows)
+    is_sure = len(rows) >= MIN_FULL and records >= 2 and len(cut) * 3 >= len(full) * 2
     return len(cut) if is_sure else 0
 
 
@@ -122,7 +124,7 @@ def without_cut_words(blocks: Iterable[bytes], length: int) -> Iterator[bytes]:
     for block in blocks:
         lines = block.decode("utf-8", "replace").split("\n")
         whole = [
-            _LAST_WORD.sub(_CUT, x) if len(x.rstrip("\r")) == length else x
+            _LAST_WORD.sub(CUT_WORD, x) if len(x.rstrip("\r")) == length else x
             for x in lines
         ]
         yield "\n".join(whole).encode()

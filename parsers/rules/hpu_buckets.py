@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 
 from parsers.base import LineRule, Made, Sample, note_rule
-from parsers.engine.convert import ints_of, names_of, phase_of, text_of
+from parsers.engine.convert import CUT_WORD, ints_of, names_of, phase_of, text_of
 from parsers.engine.signals import OmittedBucket
 from warmup_insights.model.events import (
     BucketRangesConfigured,
@@ -50,7 +50,8 @@ def _overridden(match: re.Match[str]) -> list[Made]:
 def _setting(match: re.Match[str]) -> Made:
     key, value = match["key"], match["value"]
     defaults = [key] if match["default"] == value else []
-    return ConfigRecorded(environment={key: value}, defaults=defaults)
+    known = {} if value == CUT_WORD else {key: value}
+    return ConfigRecorded(environment=known, defaults=defaults)
 
 
 PHASE = r"(?P<phase>[A-Za-z_]{3,20}(?: decode)?)"

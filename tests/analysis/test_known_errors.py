@@ -955,3 +955,18 @@ def test_an_error_that_names_a_file_of_a_part_has_its_way():
     )
     (finding,) = advise(facts_of([failure]))
     assert finding.suggestion.startswith("--kv-cache-dtype auto")
+
+
+@pytest.mark.parametrize(
+    ("message", "wrong"),
+    [
+        ("RuntimeError: The driver is not installed", "install driver"),
+        ("ImportError: Some Plugin is not installed", "install Plugin"),
+        ("ValueError: Some Compiled Graph is not installed.", "install Graph"),
+        ("AssertionError: _quant_deep_gemm has no support for these scales.", "DeepGEMM in the image"),
+        ("ValueError: Unknown parameter type: abc", "a vLLM as new as the checkpoint"),
+    ],
+)  # fmt: skip
+def test_no_package_is_made_of_a_word(message, wrong):
+    (finding,) = advise(facts_of(ended(kind_of_message(message), message)))
+    assert wrong not in finding.suggestion

@@ -43,7 +43,7 @@ def folded(events) -> Folded:
 def test_the_fold_of_a_beginning_is_its_progress():
     now = folded(warming(steps=4, pace=2.0))
     here = now.summary.progress
-    assert (here.stage, here.index, here.total) == ("prompt warm-up", 4, 10)
+    assert (here.stage, here.index, here.total) == ("prompt_warmup", 4, 10)
     assert here.used_bytes == 4 * GIB
     points = memory_points(now)
     assert (points[0], points[-1]) == ((5.0, 2 * GIB), (16.0, 4 * GIB))
@@ -82,7 +82,7 @@ def test_other_ranks_are_no_progress():
         PhaseMarked(name="load_model", edge="start", time=1.0, rank=0),
         PhaseMarked(name="compile", edge="start", time=2.0, rank=1),
     ]
-    assert folded(events).summary.progress.stage == "load model"
+    assert folded(events).summary.progress.stage == "load_model"
 
 
 def test_a_child_that_imports_the_engine_later_is_no_step_back():
@@ -90,4 +90,4 @@ def test_a_child_that_imports_the_engine_later_is_no_step_back():
         PhaseMarked(name="load_weights", edge="end", time=1.0),
         PhaseMarked(name="import", edge="start", time=2.0),
     ]
-    assert folded(events).summary.progress.stage == "load weights"
+    assert folded(events).summary.progress.stage == "load_weights"

@@ -348,3 +348,98 @@ def test_a_part_that_failed_is_left_out_by_its_folder():
     folder = "vllm/distributed/ec_transfer/a.py"
     (finding,) = advise(facts_of(ended("error", text, module=folder)))
     assert finding.suggestion == "no --ec-transfer-config, where it is set"
+
+
+@pytest.mark.parametrize(
+    ("message", "first"),
+    [
+        ("ValueError: --some-sharding requires PP=1",
+         "what the error requires: “PP=1”"),
+        ("ValueError: Some drafts require num_speculative_tokens to be at least 2.",
+         "what the error requires: “num_speculative_tokens to be at least 2”"),
+        ("ValueError: Some replay requires --some-buffer-len >= 1 + num_speculative_tokens (4).",
+         "what the error requires: “--some-buffer-len >= 1 + num_speculative_tokens (4)”"),
+        ("ValueError: Some drafts require first_anchor=true and dspark_draft_topk=4.",
+         "what the error requires: “first_anchor=true and dspark_draft_topk=4”"),
+        ("ValueError: Aligned sharding requires whole dimensions, pure TP, and no LoRA or bias.",
+         "what the error requires: “whole dimensions, pure TP, and no LoRA or bias”"),
+        ("ValueError: Some store requires at least one prefix-cacheable group",
+         "what the error requires: “at least one prefix-cacheable group”"),
+        ("NotImplementedError: Some model does not support pipeline parallelism; "
+         "pipeline_parallel_size=1 is required",
+         "--pipeline-parallel-size 1, as the error requires"),
+        ("ValueError: Some model has only one trained MTP step",
+         "no --speculative-config, where it is set"),
+    ],
+)  # fmt: skip
+def test_what_is_required_is_not_made_of_a_part_of_it(message, first):
+    """What names a setting may state the opposite, a sum, or more beside it."""
+    assert ways(message, CONFIGURE)[0] == first
+
+
+@pytest.mark.parametrize(
+    "message",
+    [
+        "ValueError: Some weights are there already, use the default --some-format.",
+        "ValueError: No. Please use --some-backend instead.",
+        "ValueError: No. Please set --some-backend to one of them.",
+    ],
+)
+def test_no_word_of_a_sentence_is_a_value(message):
+    finding = found(message, CONFIGURE)
+    assert finding.changes == {}
+    assert "--some-format," not in finding.suggestion.partition("“")[0]
+
+
+def test_a_name_of_code_is_no_key_of_an_option():
+    text = (
+        "AssertionError: When caches are read, compile_all_parts should not be called."
+    )
+    assert found(text, LOAD).rule == "failure_unexplained"
+
+
+@pytest.mark.parametrize(
+    "limit",
+    [
+        "must be 16, 32 or 64", "must be 16/32/64", "must be 16-byte aligned",
+        "must be 1 to 65535", "must be 1-128 characters", "must be 2 * block_size",
+        "must be 0 (off), or at least 1",
+    ],
+)  # fmt: skip
+def test_one_value_of_several_is_not_the_value(limit):
+    finding = found(f"ValueError: --some-size {limit}, got 7", CONFIGURE)
+    assert finding.suggestion.startswith(f"--some-size, which {limit}")
+    assert finding.changes == {}
+
+
+@pytest.mark.parametrize(
+    ("message", "changes"),
+    [
+        ("ValueError: some_size_local must be 1 when some_rank is set", "1"),
+        ("ValueError: some_size_local must be True to use EPLB.", "True"),
+        ("ValueError: some_size_local=3 must be 1 or equal to the other size=4.", "1"),
+        ("ValueError: some_size_local must be 4, but got 2", "4"),
+    ],
+)
+def test_a_value_that_stands_alone_is_the_value(message, changes):
+    finding = found(message, CONFIGURE, some_size_local=7)
+    assert finding.changes == {"some_size_local": changes}
+
+
+@pytest.mark.parametrize(
+    "message",
+    [
+        "ValueError: --some-start-rank + --some-size-local (8) exceeds --some-size (4)",
+        "ValueError: Some model requires max_num_seqs=4 or 8",
+    ],
+)
+def test_a_sum_or_a_choice_sets_nothing(message):
+    assert found(message, CONFIGURE).changes == {}
+
+
+def test_the_newer_model_runner_has_two_names():
+    for name in ("Model Runner V2", "the V2 model runner"):
+        text = f"NotImplementedError: Some model requires {name}"
+        assert (
+            ways(text, LOAD)[0] == "VLLM_USE_V2_MODEL_RUNNER=1, as the error requires"
+        )

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tests.helpers import summary_of
+from tests.helpers import events, summary_of
 from warmup_insights.analysis.summary.rank_time import MEASURED, Span, partition
 from warmup_insights.model.events import (
     CaptureSummary,
@@ -123,6 +123,14 @@ def test_gap_that_no_phase_explains_is_shown_between_its_lines():
     assert time["unlogged_s"] == 20.0
     (gap,) = time["gaps"]
     assert (gap["line"], gap["next_line"], gap["unlogged_s"]) == (3, 4, 20.0)
+
+
+def test_an_excerpt_in_which_nothing_is_known_to_take_time_has_no_length():
+    found = events(
+        "INFO 07-16 10:02:01 [hpu_model_runner.py:9] Loading model weights took 1.25 GB\n"
+        "INFO 07-16 10:02:41 [hpu_worker.py:9] something else\n"
+    )
+    assert summary_of(found)["time"]["wall_s"] is None
 
 
 def test_serving_is_no_part_of_the_start():

@@ -329,7 +329,7 @@ class TestFailure:
             deadline = time.monotonic() + 120
             for line in process.stderr:
                 assert time.monotonic() < deadline
-                if "decode graphs" in line:
+                if "graphs of decode buckets" in line:
                     break
             time.sleep(0.5)
             process.send_signal(number)

@@ -41,11 +41,11 @@ _BAR = re.compile(
     rb"|Loading safetensors checkpoint shards):[^\r\n]{0,300}?(\d+)/(\d+) \["
 )
 _STAGE = {
-    b"Prompt": "prompt warm-up", b"Decode": "decode warm-up",
-    b"Captur": "graph capture", b"Loadin": "load weights",
+    b"Prompt": "prompt_warmup", b"Decode": "decode_warmup",
+    b"Captur": "graph_capture", b"Loadin": "load_weights",
 }  # fmt: skip
 ORDER = [
-    "load weights", "kv cache", "prompt warm-up", "decode warm-up", "warmed up", "ready",
+    "load_weights", "kv_cache", "prompt_warmup", "decode_warmup", "warmed_up", "ready",
 ]  # fmt: skip
 
 

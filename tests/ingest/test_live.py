@@ -37,7 +37,7 @@ FAILED = [
 def test_each_change_is_a_state():
     states = list(wi.follow(LOG.read_text().splitlines(True)))
     assert all(one != other for one, other in pairwise(states))
-    steps = [s for s in states if s.stage == "prompt warm-up" and s.index is not None]
+    steps = [s for s in states if s.stage == "prompt_warmup" and s.index is not None]
     assert steps[0].total == 24
     assert [s.index for s in steps] == sorted({s.index for s in steps})
     assert states[-1].elapsed_s == 59.0
@@ -81,7 +81,7 @@ def test_a_server_is_ready_when_a_line_or_silence_proves_it():
     states = list(
         wi.follow([*BEGUN, "(APIServer pid=1) INFO:     Application startup complete."])
     )
-    assert [s.status for s in states if s.stage == "server start"] == ["starting"]
+    assert [s.status for s in states if s.stage == "server_start"] == ["starting"]
     assert (states[-1].status, states[-1].stage) == ("ready", "ready")
     quiet = LiveStart()
     for line in BEGUN:
@@ -142,7 +142,7 @@ def test_a_program_can_wait_for_ready_and_see_the_stages(tmp_path, by):
     assert done.returncode == 0, done.stderr
     rows = [json.loads(line) for line in done.stdout.splitlines()]
     assert rows[-1]["status"] == "ready"
-    assert {"prompt warm-up", "decode warm-up"} <= {row["stage"] for row in rows}
+    assert {"prompt_warmup", "decode_warmup"} <= {row["stage"] for row in rows}
     with wi.open(str(tmp_path / "runs.db")) as database:
         (stored,) = database.runs()
         assert stored.summary.status == "finished"

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from tests.helpers import events, of, summary_of
+from tests.helpers import events, of, read, summary_of
 from warmup_insights.model.events import PhaseMarked, RuntimeCompile
 
 START = (
@@ -120,3 +120,32 @@ def test_equal_records_of_a_process_that_prints_once_count_each():
     started = "".join(f"{line.format(331.5, 304)}\n" for line in KAGGLE)
     each = "".join(COMPILED.format(435.1, 435, 5) for _ in range(3))
     assert len(of(RuntimeCompile, events(started + each))) == 3
+
+
+WORKER = (
+    "parallel_state.py:1200] world_size=2 rank=0 local_rank=0 "
+    "distributed_init_method=tcp://127.0.0.1:51234 backend=nccl",
+    "pynccl.py:111] vLLM is using nccl==2.27.5",
+    "parallel_state.py:1408] rank 0 in world size 2 is assigned as DP rank 0, PP rank 0, "
+    "PCP rank 0, TP rank 0, EP rank 0",
+)
+"""Lines of a worker before it has its name, in one second."""
+
+
+def test_lines_of_a_start_that_stands_twice_are_no_copies():
+    first = "(EngineCore_DP0 pid=51) INFO 07-16 10:02:{:02d} [core.py:97] {}\n"
+    start = (
+        first.format(1, "Initializing a V1 LLM engine (v0.16.0) with config: model='a/b', "
+                        "tensor_parallel_size=2, device_config=cuda")
+        + "".join(f"(Worker pid=60) INFO 07-16 10:02:09 [{line}\n" for line in WORKER)
+        + "(Worker_TP0 pid=60) INFO 07-16 10:02:20 [gpu_model_runner.py:4000] Model "
+          "loading took 2.5 GiB memory and 4.5 seconds\n"
+        + first.format(40, "init engine (profile, create kv cache, warmup model) took "
+                           "30.5 seconds")
+        + "(APIServer pid=50) INFO 07-16 10:02:44 [launcher.py:29] Available routes are:\n"
+          "(APIServer pid=50) INFO:     Application startup complete.\n"
+    )  # fmt: skip
+    first_run, second_run = (
+        summary_of(run)["time"] for run in read(start * 2)[0].values()
+    )
+    assert second_run["phases"] == first_run["phases"]

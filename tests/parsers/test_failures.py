@@ -1171,7 +1171,7 @@ def test_a_server_that_fails_behind_the_line_that_it_starts_is_a_failed_start(
     assert summary.status == "failed"
     assert summary.failure.message.startswith(message)
     assert summary.time.ready_at is None
-    assert (summary.serving, summary.progress.stage) == (None, "server start")
+    assert (summary.serving, summary.progress.stage) == (None, "server_start")
 
 
 @pytest.mark.parametrize(

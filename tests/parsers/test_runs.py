@@ -1366,3 +1366,26 @@ def test_a_part_of_a_log_that_states_a_setting_twice_is_one_start():
     weights = "INFO 07-16 10:00:31 [hpu_model_runner.py:4759] Loading model weights took 14.5 GB\n"
     runs, _ = read(line.format("10:00") + weights + line.format("10:20"))
     assert len(runs) == 1
+
+
+UNFINISHED = """\
+(APIServer pid=50) INFO 07-16 10:02:00 [__init__.py:216] Automatically detected platform cuda.
+(EngineCore_DP0 pid=51) INFO 07-16 10:02:20 [core.py:77] Initializing a V1 LLM engine \
+(v0.11.0) with config: model='a/b', tensor_parallel_size=1, device_config=cuda
+(EngineCore_DP0 pid=51) INFO 07-16 10:02:42 [gpu_model_runner.py:2602] Starting to load model a/b...
+(EngineCore_DP0 pid=51) INFO 07-16 10:02:47 [gpu_model_runner.py:2653] Model loading took \
+2.5000 GiB and 4.500000 seconds
+(EngineCore_DP0 pid=51) INFO 07-16 10:03:09 [backends.py:559] Dynamo bytecode transform time: 6.25 s
+(EngineCore_DP0 pid=51) INFO 07-16 10:03:30 [monitor.py:34] torch.compile takes 21.75 s in total
+"""
+
+
+@pytest.mark.parametrize("front", ["", "vllm-1  | "])
+def test_a_log_that_stands_twice_holds_the_same_start_twice(front):
+    log = "".join(front + line for line in UNFINISHED.splitlines(keepends=True))
+    (once,) = (summary_of(run) for run in read(log)[0].values())
+    again = [summary_of(run) for run in read(log * 2)[0].values()]
+    for run in (once, *again):
+        del run["time"]["gaps"]  # they name lines
+    for part in ("time", "compile", "config", "status"):
+        assert [run[part] for run in again] == [once[part]] * 2

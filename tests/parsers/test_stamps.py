@@ -126,6 +126,20 @@ def test_gap_names_the_two_lines_that_bound_it():
     assert (gap.before, gap.after) == ("something else", "and again")
 
 
+def test_gaps_stand_before_a_bar_without_a_time():
+    lines = (
+        "INFO 07-01 12:00:00 [x.py:1] Starting to load model a\n"
+        "INFO 07-01 12:00:01 [x.py:1] something else\n"
+        "INFO 07-01 12:01:01 [x.py:1] and again\n"
+        "Loading safetensors checkpoint shards: 100% Completed | 2/2 [00:20<00:00, 10.0s/it]\n"
+        "INFO 07-01 12:01:31 [x.py:1] Using default LoRA kernel configs\n"
+    )
+    found = [e for e in events(lines) if isinstance(e, GapSeen) or e.line == 4]
+    assert [(type(e), e.line) for e in found] == [
+        (GapSeen, 2), (PhaseMarked, 4), (GapSeen, 3)
+    ]  # fmt: skip
+
+
 LINE = "INFO 08-21 09:51:16 [core.py:1] init engine (profile, create kv cache, warmup model) took 2.6 s\n"
 
 

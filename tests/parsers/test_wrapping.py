@@ -14,7 +14,7 @@ from parsers.engine.wrapping import (
     with_colours,
     without_margin,
 )
-from tests.helpers import events, folded, of, read, summary_of
+from tests.helpers import ROOT, events, folded, of, read, summary_of
 from warmup_insights.model.events import ConfigRecorded, Failure
 
 LOG = """\
@@ -292,3 +292,19 @@ def test_a_number_is_not_read_to_the_edge_of_a_window(mark):
     shown = [x[: width - len(mark)] + mark if len(x) >= width else x for x in lines]
     found = of(ConfigRecorded, read("\n".join(shown))[0][0])
     assert not any("max_model_len" in event.settings for event in found)
+
+
+@pytest.mark.parametrize("width", [63, 76, 80, 84, 120])
+def test_words_that_were_cut_are_no_models_and_no_settings(width):
+    log = (ROOT / "sample_logs/vllm-gaudi/made_skip_warmup.log").read_text()
+    cut = "".join(f"{line[:width]}\n" for line in log.splitlines())
+    (found,) = read(cut)[0].values()
+    summary = folded(found).summary
+    dots = "\N{HORIZONTAL ELLIPSIS}"
+    assert dots not in [summary.model, *summary.config.values()]
+
+
+def test_rows_that_stand_twice_show_no_width():
+    log = (ROOT / "sample_logs/vllm-hpu-plugin/made_2025_06.log").read_text()
+    assert width_of(log) is None
+    assert width_of(log * 3) is None

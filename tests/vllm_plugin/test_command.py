@@ -30,7 +30,7 @@ from warmup_insights.model.events import (
     ServingFailure,
     ShutdownRequested,
 )
-from warmup_insights.model.run import RunRecord
+from warmup_insights.model.run import RunRecord, next_run_id
 from warmup_insights.storage.store import EventStore
 from warmup_insights.vllm_plugin import launch
 from warmup_insights.vllm_plugin.check import Finding
@@ -127,14 +127,18 @@ def test_a_program_whose_children_have_the_engines_is_their_runs(
 ):
     """`vllm bench startup`; what they do not state is kept in a run without an engine."""
     database = tmp_path / "runs.db"
-    starts = {"r": own, **{f"c{number}": each for number, each in enumerate(theirs)}}
+    processes = {next_run_id("r", f"host|{n}|1"): f"host|{n}|1" for n in range(2)}
+    starts = {"r": own, **dict(zip(processes, theirs, strict=False))}
+    names = dict(zip(("c0", "c1"), processes, strict=True))
+    kept = [names.get(each, each) for each in kept]
     with EventStore(database) as store:
         for number, (run_id, status) in enumerate(starts.items()):
             end = RunFinished(status=status, time=99.0)
             with store.begin() as transaction:
                 transaction.ensure_run(
                     RunRecord(run_id=run_id, source_name="vllm bench startup",
-                              status=status, started_at=10.0 + number)
+                              status=status, started_at=10.0 + number,
+                              process=processes.get(run_id))
                 )  # fmt: skip
                 failed = [Failure(failure="error", message="of a child")] * (
                     status == "failed"
@@ -147,10 +151,25 @@ def test_a_program_whose_children_have_the_engines_is_their_runs(
         }
 
 
-def test_a_program_with_an_engine_of_its_own_keeps_its_run(tmp_path):
+@pytest.mark.parametrize("status", ["unknown", "failed"])
+def test_a_run_of_another_program_with_the_same_command_replaces_none(tmp_path, status):
+    """One database takes the runs of several machines."""
     database = tmp_path / "runs.db"
     with EventStore(database) as store:
         for run_id in ("r", "c"):
+            with store.begin() as transaction:
+                transaction.ensure_run(
+                    RunRecord(run_id=run_id, source_name="vllm serve", status=status,
+                              started_at=10.0, process=f"{run_id}|1|1")
+                )  # fmt: skip
+                transaction.append(run_id, [RunStarted(engine="vllm")])
+    assert vllm_command.recorded_runs(str(database), "r") == ["r"]
+
+
+def test_a_program_with_an_engine_of_its_own_keeps_its_run(tmp_path):
+    database = tmp_path / "runs.db"
+    with EventStore(database) as store:
+        for run_id in ("r", next_run_id("r", None)):
             with store.begin() as transaction:
                 transaction.ensure_run(
                     RunRecord(run_id=run_id, source_name="vllm serve", status="unknown",

@@ -28,6 +28,7 @@ from warmup_insights.model.events import (
 from warmup_insights.testing import folded
 from warmup_insights.units import GIB
 from warmup_insights.vllm_plugin import engine_core, facts
+from warmup_insights.vllm_plugin import session as session_module
 from warmup_insights.vllm_plugin.calls import Call, Outcome
 from warmup_insights.vllm_plugin.session import Session
 from warmup_insights.vllm_plugin.settings import RUN, VARIABLES, Settings, read_settings
@@ -157,7 +158,8 @@ def test_each_engine_in_a_process_of_its_own_is_a_run(monkeypatch):
     monkeypatch.setenv(RUN, "r")
     monkeypatch.setattr(engine_core, "parent_process", lambda: SimpleNamespace())
     runs = []
-    for _ in range(2):
+    for number in range(2):
+        monkeypatch.setattr(session_module, "own_process", lambda n=number: f"h|{n}|1")
         recorder, ids = ListRecorder(), []
         told = Settings(database="x.db", run_id="r", is_first=False)
         session = Session(
@@ -255,6 +257,31 @@ def test_a_program_that_leaves_without_cleaning_up_has_an_end(tmp_path, is_up, s
         assert [e.status for e in store.events(run.run_id, ["run_finished"])] == [
             status
         ]
+
+
+@pytest.mark.parametrize(
+    "last",
+    ["time.sleep(60)", "signal.raise_signal(signal.SIGINT)", "sys.exit(1)"],
+)
+def test_a_program_leaves_whatever_its_last_events_do(tmp_path, last):
+    """A device that hangs, a second Ctrl-C, an exit in what is recorded last."""
+    program = tmp_path / "program.py"
+    program.write_text(
+        "import os, signal, sys, time\n"
+        "from warmup_insights.vllm_plugin.attach import start\n"
+        "session = start(os.environ)\n"
+        "session.begin_run()\n"
+        f"session.before_end(lambda: {last})\n"
+        "os._exit(3)\n",
+        encoding="utf-8",
+    )
+    done = subprocess.run(
+        [sys.executable, str(program)],
+        env=environment("v0_26", WARMUP_INSIGHTS_DB=str(tmp_path / "runs.db")),
+        check=False,
+        timeout=30,
+    )
+    assert done.returncode == 3
 
 
 def test_a_program_that_ends_before_it_is_ready_did_not_finish():

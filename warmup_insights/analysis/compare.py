@@ -62,8 +62,9 @@ class Comparability:
     judged on one kind of device and between starts of one kind, and figures of one rank
     only at one number of ranks, requests of full length only at one length.
     Nothing is judged between two models or two kinds of device: `subject_reason` is how
-    those differ, `device_reason` how the devices do and `start_reason` the kinds of
-    start, or that one did not end, `rank_reason` how many ranks they have, None if they do not; `notes` are sentences for a person.
+    those differ, `device_reason` how the devices do, `start_reason` the kinds of start, or
+    that one did not end, and `rank_reason` the numbers of ranks, None if they do not;
+    `notes` are sentences for a person.
     """
 
     def __init__(self, old: RunSummary, new: RunSummary) -> None:

@@ -85,7 +85,7 @@ def _after_stage(now: Folded, earlier: Folded, own: float | None) -> float | Non
 
     The stage takes what its own pace gives, else as long as it did in the earlier run.
     """
-    stage = now.summary.progress.stage_name
+    stage = now.summary.progress.stage
     here, there = _last(now, stage), _last(earlier, stage)
     wall, ready = now.summary.time.wall_s, earlier.summary.time.ready_s
     if here is None or there is None or wall is None or ready is None:

@@ -451,20 +451,17 @@ _CACHES = {
 }  # fmt: skip
 
 
-_STAGES = {"warmed up": "warmed up, not ready yet"}
-
-
 def progress_text(here: Progress) -> str:
     """What is going on, and the step of how many where that is known."""
-    words = _STAGES.get(here.stage) or phase_words(here.stage_name)
+    words = phase_words(here.stage)
     if here.total is None or here.index is None:
         return words
     what = "step"
     if here.phase is not None:
         what = "bucket"
-    elif here.stage == "graph capture":
+    elif here.stage == "graph_capture":
         what = "graph"
-    elif here.stage == "load weights":
+    elif here.stage == "load_weights":
         what = "file"
     return f"{words}, {what} {format_count(here.index)} of {format_count(here.total)}"
 

@@ -26,7 +26,12 @@ from warmup_insights.model.events import (
     ServingFailure,
     ShutdownRequested,
 )
-from warmup_insights.model.run import RunRecord, new_run_id, own_process
+from warmup_insights.model.run import (
+    RunRecord,
+    new_run_id,
+    next_run_id,
+    own_process,
+)
 from warmup_insights.recorder import Recorder
 from warmup_insights.runs import current, delete_runs
 from warmup_insights.storage.spool import Spool, find_spools
@@ -189,15 +194,14 @@ def recorded_runs(db: str, run_id: str) -> list[str]:
     """
     with suppress(StoreError), open_store(db, read_only=False) as store:
         run = store.run(run_id)
-        others = [
-            other
-            for other in reversed(store.runs(since=run.started_at))
-            if other.source_name == run.source_name and other.run_id != run_id
-        ]
-        is_known = run.status == "unknown" or any(o.status == "failed" for o in others)
-        if others and is_known and all(map(_is_of_program, store.events(run_id))):
+        ids, is_known = [run_id], run.status == "unknown"
+        for other in reversed(store.runs(since=run.started_at)):
+            if other.run_id in {next_run_id(each, other.process) for each in ids}:
+                ids.append(other.run_id)
+                is_known = is_known or other.status == "failed"
+        if ids[1:] and is_known and all(map(_is_of_program, store.events(run_id))):
             delete_runs(store, [run_id])
-            return [other.run_id for other in others]
+            return ids[1:]
     return [run_id]
 
 

@@ -40,7 +40,7 @@ class LiveState(msgspec.Struct, frozen=True, kw_only=True):
     status: str
     """`starting`, `ready`, `failed` or `stopped`."""
     stage: str
-    """What goes on, such as `load model`, `prompt warm-up` or `ready`."""
+    """What goes on, such as `load_model`, `prompt_warmup` or `ready`."""
     index: int | None = None
     """Number of the step of that stage that was printed last, from 1."""
     total: int | None = None
@@ -177,7 +177,7 @@ class LiveStart:
             status = "ready"
         stage = progress.stage
         if status == "ready" and self._starting is not None:
-            status, stage = "starting", SERVER_START.replace("_", " ")
+            status, stage = "starting", SERVER_START
         last, began = progress.last_at, self._began
         is_stepping = (progress.phase, progress.mode) == self._steps_of
         return LiveState(

@@ -6,6 +6,7 @@ from warmup_insights.model.summary import OF_OTHER_RANK, PHASES
 
 _WORDS = {
     "buckets": "warming buckets", "unlogged": "unlogged time", "warmup": "warm-up",
+    "warmed_up": "warmed up, not ready yet",
     "import": "importing modules", "configure": "configuring the engine",
     "start_workers": "starting workers", "start_engine": "starting the engine",
     "init_worker": "initialising workers", "init_device": "initialising the device",

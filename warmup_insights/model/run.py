@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import os
 import secrets
 import socket
@@ -23,6 +24,12 @@ _STALE_AFTER_S = 5.0
 def new_run_id() -> str:
     """A run id that no other run has: 12 hexadecimal digits."""
     return secrets.token_hex(6)
+
+
+def next_run_id(run_id: str, process: str | None) -> str:
+    """The id of the run that a process begins behind another run, or in a program that has
+    one: it shows which program the run is of."""
+    return hashlib.sha256(f"{run_id} {process}".encode()).hexdigest()[:12]
 
 
 def run_name(

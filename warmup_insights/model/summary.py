@@ -882,7 +882,7 @@ class Progress(Part):
     """How far the start-up is, or how far it came."""
 
     stage: str = "starting"
-    """What was going on at the last event: `prompt warm-up`, `load model`, `ready`."""
+    """What was going on at the last event: `prompt_warmup`, `load_model`, `ready`."""
     phase: str | None = None
     """Of the last step."""
     mode: str | None = None
@@ -907,11 +907,6 @@ class Progress(Part):
     """When warm-up ended, in seconds since the epoch."""
     longest_silence_s: float = 0.0
     """The longest time without an event so far."""
-
-    @property
-    def stage_name(self) -> str:
-        """The stage as phases are named: `prompt_warmup`, `load_model`."""
-        return self.stage.replace("warm-up", "warmup").replace(" ", "_")
 
 
 class Contradiction(Part):

@@ -11,6 +11,7 @@ import importlib.machinery
 import logging
 import os
 import sys
+import threading
 from collections import defaultdict
 from collections.abc import Callable, Iterable, MutableMapping, Sequence
 from types import ModuleType, TracebackType
@@ -64,15 +65,27 @@ class Instrumentation:
         sys.excepthook = show
 
     def watch_exit(self) -> None:
-        """Have the end of the run recorded where a program leaves without cleaning up."""
+        """Have the end of the run recorded where a program leaves without cleaning up.
+
+        What is recorded last may read a device that hangs, and a second Ctrl-C may come
+        meanwhile: the program ends either way, `2 * EXIT_S` later at most.
+        """
         before = os._exit
 
-        def leave(status: int) -> NoReturn:
+        def record() -> None:
             try:
                 self.session.end_run(EXIT_S)
             except Exception as problem:  # the program must end
                 logger.warning("The end of the program is not recorded: %s", problem)
-            before(status)
+
+        def leave(status: int) -> NoReturn:
+            try:
+                if self.session.records:
+                    ending = threading.Thread(target=record, daemon=True)
+                    ending.start()
+                    ending.join(2 * EXIT_S)
+            finally:
+                before(status)
 
         os._exit = leave
 

@@ -31,7 +31,7 @@ from warmup_insights.model.events import (
     ShutdownRequested,
 )
 from warmup_insights.model.failure_text import figures_of, kind_of_message
-from warmup_insights.model.run import RunRecord, new_run_id
+from warmup_insights.model.run import RunRecord, next_run_id, own_process
 from warmup_insights.recorder import Recorder
 from warmup_insights.secrets import mask_text
 from warmup_insights.storage.location import database_path
@@ -93,6 +93,11 @@ class Session:
         self.collector.switch_off()
         self._renew(is_first=False)
 
+    @property
+    def records(self) -> bool:
+        """Whether this process has recorded anything of the run."""
+        return self._recorder is not None
+
     def emit(
         self, event_class: Callable[P, Event], *args: P.args, **fields: P.kwargs
     ) -> None:
@@ -125,7 +130,8 @@ class Session:
         if self.is_ready or self._ended or not self._is_first:
             began = None if self._is_first else facts.program_started()
             self.end_run()
-            os.environ[RUN] = run_id = new_run_id()
+            run_id = next_run_id(self.settings.run_id, own_process())
+            os.environ[RUN] = run_id
             self._created = began or time.time()
             self.settings = dataclasses.replace(
                 self.settings, run_id=run_id, started_at=self._created

@@ -218,7 +218,7 @@ class RunFacts:
     def stage(self) -> str:
         """The stage in which it failed, or the last one that the run shows."""
         phase = self.failed.phase if self.failed is not None else None
-        return (phase or self.summary.progress.stage).replace(" ", "_")
+        return phase or self.summary.progress.stage
 
     @property
     def utilization(self) -> float | None:

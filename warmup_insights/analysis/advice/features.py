@@ -100,7 +100,7 @@ FEATURES: tuple[Feature, ...] = (
             "the engine cannot sleep"),
     Feature(r"\bEPLB\b|/eplb/|enable[_-]eplb|[Ee]xpert [Pp]arallelism load balanc", "enable_eplb",
             "no --enable-eplb", "experts are not balanced"),
-    Feature(r"[Ee]xpert[ _-][Pp]arallel(?!ism load)|(?<!Elastic )\bEP\b", "enable_expert_parallel",
+    Feature(r"[Ee]xpert[ _-][Pp]arallel(?!ism load)|(?<![Ee]lastic )\bEP\b", "enable_expert_parallel",
             "no --enable-expert-parallel", "each rank holds a part of every expert"),
     Feature(r"[Ee]lastic EP|enable_elastic_ep", "enable_elastic_ep", "no --enable-elastic-ep",
             "as many ranks as at the start"),
@@ -158,7 +158,7 @@ FEATURES: tuple[Feature, ...] = (
             "the weights on the device"),
     Feature(r"[Mm]ulti-?[Ss]tep|num[_-]scheduler[_-]steps", "num_scheduler_steps",
             "no --num-scheduler-steps", "steps are scheduled one by one"),
-    Feature(r"(?i:model[ _]?runner ?v2)|\bMRV2\b|v1/worker/gpu/", "VLLM_USE_V2_MODEL_RUNNER",
+    Feature(r"(?i:model[ _]?runner ?v2|v2 model ?runner)|\bMRV2\b|v1/worker/gpu/", "VLLM_USE_V2_MODEL_RUNNER",
             "VLLM_USE_V2_MODEL_RUNNER=0", "the model runner before, where it has the model",
             is_default=True),
 )  # fmt: skip
@@ -173,7 +173,7 @@ _KEYS = {
     "--speculative-config": r"num_speculative_tokens|draft_(?:tensor|sample|model)\w*|prompt_lookup_m(?:ax|in)|"
     r"speculative_token_tree|synthetic_acceptance_\w+|suffix_decoding_\w+|dspark_\w+|xpress_\w+|"
     r"rejection_sample_method",
-    "--compilation-config": r"cudagraph_mode|compile_\w+|pass_config|splitting_ops|custom_ops|"
+    "--compilation-config": r"cudagraph_mode|compile_(?:sizes|cache\w*|ranges_\w+|mm_encoder)|pass_config|splitting_ops|custom_ops|"
     r"encoder_cudagraph_\w+|use_inductor\w*",
     "--profiler-config": r"torch_profiler_\w+|proton_profiler_\w+|(?:delay|max|warmup|active|wait)_"
     r"iterations",

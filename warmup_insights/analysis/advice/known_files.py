@@ -206,7 +206,7 @@ ROWS: tuple[KnownError, ...] = (
          (Way("install ninja in the environment of the engine, with its bin directory in PATH",
               "a larger image, and the time to build the kernels at the first start"),)),
         (r"[Dd]eep_?(?:gemm|GEMM)\w?[ '](?:\w{1,20} ){0,2}(?:(?:is )?(?:not |un)available|not (?:installed|found)|"
-         r"to be installed|installation|build\b|support\b|>= ?[\d.]{1,8})|No module named '?deep_gemm",
+         r"to be installed|installation|build\b|support in\b|>= ?[\d.]{1,8})|No module named '?deep_gemm",
          "Something that the engine needs is missing",
          (Way("DeepGEMM in the image", "a larger image"),
           NO_DEEP_GEMM)),
@@ -245,7 +245,8 @@ ROWS: tuple[KnownError, ...] = (
          r"(?:[Ff]ile|[Dd]irectory|[Pp]ath)[\w ]{0,30} (?:not found|does not exist):? (/\S{1,200})",
          "A file or program is not there",
          (Way("{1}{2} in the image, or mounted there: a path is one inside the container"),)),
-        (r"\b(?!(?:it|which|that|package|Package)\b)([A-Za-z][\w.-]{1,40})['`]? (?:is required .{1,60}?,? "
+        (r"\b(?!(?i:it|which|that|package|module|library|plugin|driver|toolkit|dependency|graph|"
+         r"nvcc)\b)([A-Za-z][\w.-]{1,40})['`]? (?:is required .{1,60}?,? "
          r"(?:but|which) )?(?:is|was) not installed",
          "A package is missing",
          (Way("install {1} in the environment of the engine: the one whose python runs it",
@@ -502,7 +503,7 @@ ROWS: tuple[KnownError, ...] = (
           Way("--quantization, where config.json lacks its quantization_config"),
           _ONE_DRAFT)),
         (r"KeyError: '(?:[\w.]{1,80}\.)?layers\.\d|no module or parameter named|not initialized from checkpoint|size mismatch for (?!mm_hash|layer )|"
-         r"^ValueError: (?:[Uu]nexpected|[Uu]nknown|[Mm]issing) (?:[\w./-]{1,30} ){0,4}(?:weight|tensor|parameter)s?\b|"
+         r"^ValueError: (?:[Uu]nexpected|[Uu]nknown|[Mm]issing) (?:[\w./-]{1,30} ){0,4}(?:weight|tensor|parameter)s?\b(?! type)|"
          r"Attempted to load weight|Tried to load weights of size|: assert .{0,100}loaded_weight\.(?:shape|size|numel)",
          "The checkpoint and the engine disagree about the weights",
          (Way("a vLLM as new as the checkpoint, or the revision of the checkpoint that this "

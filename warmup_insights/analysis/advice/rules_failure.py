@@ -23,6 +23,7 @@ from warmup_insights.analysis.advice.stated import (
 from warmup_insights.analysis.advice.ways import finding_of, num_ranks
 from warmup_insights.analysis.sentences import progress_text
 from warmup_insights.bucketing.base import GPUS
+from warmup_insights.model.phases import phase_words
 from warmup_insights.model.summary import PHASES, RunSummary
 from warmup_insights.rules.setting_lives import has_setting
 from warmup_insights.units import GIB, format_bytes, format_duration
@@ -534,7 +535,7 @@ def ended_while_waiting(facts: RunFacts) -> Iterator[Finding]:
     summary, waited = facts.summary, _waited_s(facts.summary)
     if not _is_open_end(summary) or waited < _LEAST_WAIT_S:
         return
-    stage = summary.progress.stage
+    stage = phase_words(summary.progress.stage)
     yield finding_of(
         f"The workers did not answer for {format_duration(waited)} in {stage}, and the log "
         "ends so.",

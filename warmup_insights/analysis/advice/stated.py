@@ -73,7 +73,7 @@ _LOW = re.compile(r".{0,300}\b(?:please|pip install|try)\b")
 """Of a first sentence that begins with a small letter: it is no order otherwise."""
 _NEGATED = re.compile(
     r"(?i)\b(?:not|n't|omit|omitting|disable|disabling|remove|removing|unset|without|avoid|leave|"
-    r"drop|turn|or|instead of|from|either|cannot|using|except|unless)\b"
+    r"drop|turn|or|instead of|from|either|cannot|using|except|unless|default)\b"
 )
 """Where a sentence has one of these, no single value can be read of it."""
 _OPTION = re.compile(
@@ -138,29 +138,40 @@ _LISTED = re.compile(
 )
 """A value that is not there, and those that are."""
 _LIMITED = re.compile(
-    rf"(?:.{{0,80}}?[\s`'])??{_ANY_NAME}(?:\s?[=(:]\s?['\"]?[\w./-]{{1,60}}['\"]?\)?)? "
-    r"(?P<limit>(?:(?:must|should|has to|needs to|can only|cannot|can't|can not|may not) "
-    r"(?:not |both )?(?:be|contain|have|match|equal|exceed)|exceeds)\b[^;]{1,160}?)(?=[.;](?:\s|$)|,? (?:but )?got\b|$)"
+    rf"(?:.{{0,80}}?[\s`'])??(?<![+*/] )(?<![+*/] [`']){_ANY_NAME}"
+    r"(?:\s?[=(:]\s?['\"]?[\w./-]{1,60}['\"]?\)?)? (?P<limit>"
+    r"(?:was|is|were) not (?:provided|specified|given)\b|"
+    r"(?:(?:must|should|has to|needs to|can only|cannot|can't|can not|may not) "
+    r"(?:not |both )?(?:be|contain|have|match|equal|exceed)|exceeds)\b[^;]{1,160}?"
+    r"(?=[.;](?:\s|$)|,? (?:but )?got\b|$))"
 )
-"""A name and what its value must be."""
-_LACKED = re.compile(
-    rf"(?:.{{0,80}}?[\s`'])??{_ANY_NAME} (?P<limit>(?:was|is|were) not "
-    r"(?:provided|specified|given)\b)"
-)
+"""A name and what its value must be, or that it has none."""
 _EXACT = re.compile(
     r"(?:(?:must|should|has to|can only) be(?: set to| equal to)?|cannot be other (?:value )?than) "
-    r"['\"]?(?P<value>\d{1,9}|True|False)\b(?!\.\d| (?:<|>|or more|or less))|"
+    r"['\"]?(?P<value>\d{1,9}|True|False)['\"]?"
+    r"(?=,? (?:but|when|if|for|in|on|here|with|where|to [a-zA-Z]{1,20}|or (?:equal|the|target|None))\b|[.,;]?$)|"
     r"exceeds [^=(]{1,60}[=(](?P<most>[1-9]\d{0,8})\b"
 )
 """A limit that is one value, or the most."""
+_NO_VALUE = (
+    r"(?!(?:a|an|at|one|any|all|in|both|either|the|first|too|together|instead|explicitly|"
+    r"set|used|enabled|disabled|specified|provided|passed|given|configured|installed|"
+    r"option|argument|flag|parameter|environment|variable)\b)"
+)
+"""Words of a sentence, which may stand behind a name as a value does."""
 _GIVEN = re.compile(
-    rf"{_ANY_NAME}(?:(?:\s?==?\s?|(?: to be)? set to | (?:to|must) be )[`'\"]?"
-    r"(?P<value>[\w./-]{0,39}\w)|\s?(?P<relation>[<>]=?)\s?(?P<bound>\d{1,9})|"
-    r" (?P<spaced>\d{1,9}|[a-z\d_]{2,40})(?=[`'\"),.;]| or |$))?"
+    rf"{_ANY_NAME}(?:(?:\s?==?\s?[`'\"]?|(?: to be)? set to [`'\"]?{_NO_VALUE}|"
+    r" (?:to|must) be (?=[`'\"\d-]|(?i:true|false|none)\b)[`'\"]?)(?P<value>[\w./-]{0,39}\w)|"
+    r"\s?(?P<relation>[<>]=?)\s?(?P<bound>\d{1,9})(?![\d\s]*[+*/-])|"
+    rf" {_NO_VALUE}(?P<spaced>\d{{1,9}}|[a-z\d_]{{2,40}})(?=[`'\"),.;]| or |$))?"
 )
 """A setting that has to be there, with its value or the bound of it."""
-_SNAKE = re.compile(r"[a-z]_[a-z]|[<>]=")
-"""A name of code or a comparison, where words for features are not all that is required."""
+_GOES_ON = re.compile(r"\s?[<>=+*]|(?:,|,? or) ['\"]?\d")
+"""Behind what was read of a setting: what it has to be is more than that."""
+_FILLING = re.compile(
+    r"(?i)\b(?:to|be|is|are|and|or|the|a|an|with|enabled|used|active|decoding)\b|[\s.,]{1,9}"
+)
+"""What is left of a requirement that has nothing but words for features."""
 _GOT = re.compile(r",? (?:but )?\(?got |; got |, but ")
 """Before what there is instead of what has to be."""
 _DOTTED = re.compile(
@@ -311,6 +322,15 @@ def named_features(text: str, config: Mapping[str, Value]) -> list[Feature]:
     return sorted(found, key=lambda feature: not feature.is_on(config))
 
 
+def _only_features(text: str) -> list[Feature]:
+    """The features that are all of what a text requires; none where it has other words."""
+    features, left = named_features(text, {}), text
+    for feature in features:
+        left = re.sub(rf"(?:{feature.pattern})[a-z]{{0,9}}", "", left)
+    is_all = all(f.required for f in features) and not _FILLING.sub("", left)
+    return features if is_all else []
+
+
 def statement(
     message: str, stage: str, config: Mapping[str, Value]
 ) -> Statement | None:
@@ -363,7 +383,7 @@ def _refused_value(
     if _INTERNAL.search(text):
         return None
     is_configuring = stage in CONFIGURING
-    named = _LIMITED.match(text) or _LACKED.match(text)
+    named = _LIMITED.match(text)
     if named and (is_configuring or is_setting(named["name"], config)):
         way = _within(named["name"], named["limit"].strip(), text, config)
         return Statement("setting_refused", title, (way,))
@@ -397,7 +417,7 @@ def _of_refusal(
     text: str, refused: re.Match[str], config: Mapping[str, Value]
 ) -> list[Way]:
     """What a refusal names, left out; behind `only` stands what has to be there."""
-    is_only = "only" in refused[0].lower()
+    is_only = "only" in refused[0].lower() and "one" not in refused[0]
     sentence = next((s for s in _ENDS.split(text) if refused[0] in s), text)
     subject = sentence.partition(refused[0])[0] if is_only else sentence
     needed = sentence.partition(refused[0])[2] if is_only else ""
@@ -456,18 +476,21 @@ def needed_settings(
     text: str, config: Mapping[str, Value], *, by_words: bool = True
 ) -> list[Way]:
     """The settings that a text requires, as they are given: by their names and values, else by
-    the words for features. All of them are one way, unless the text has an `or`."""
+    the words for features, where it has no others. None where a part of it is no setting. All
+    of them are one way, unless the text has an `or`."""
     found: dict[str, Way] = {}
     for match in _GIVEN.finditer(text):
         is_whole = match["name"].startswith("--") or match["name"].isupper()
-        is_whole = is_whole or match["value"] or match["relation"]
-        if is_whole and is_setting(match["name"], config):
+        has_value = bool(match["value"] or match["relation"])
+        is_known = is_setting(match["name"], config)
+        if _GOES_ON.match(text, match.end()) or (has_value and not is_known):
+            return []
+        if is_known and (is_whole or has_value):
             found.setdefault(engine_name(match["name"]), _given(match, config))
-    for feature in (
-        named_features(text, {}) if by_words and not _SNAKE.search(text) else ()
-    ):
-        if feature.required and not feature.is_on(config):
-            found.setdefault(feature.setting, Way(feature.required, "what it does"))
+    if by_words and not found:
+        for feature in _only_features(text):
+            if not feature.is_on(config):
+                found[feature.setting] = Way(feature.required, "what it does")
     ways = list(found.values())[:3]
     if len(ways) > 1 and " or " not in text:
         ways = [Way(" and ".join(way.suggestion for way in ways), "what they do")]
@@ -484,7 +507,7 @@ def _given(match: re.Match[str], config: Mapping[str, Value]) -> Way:
     value, relation = match["value"] or match["spaced"], match["relation"]
     if relation:
         return Way(f"{place} {relation} {match['bound']}", "what it does")
-    if value is None or value.lower() in ("set", "enabled", "specified", "used", "a"):
+    if value is None:
         return Way(place, "what it does")
     return _one_value_of(match["name"], value, config)
 
@@ -499,7 +522,7 @@ def _of_the_device(
     if refused is not None:
         ways = _of_refusal(text, refused, config)
     elif required is not None:
-        needed = quoted([_ENDS.split(required["object"])[0].rstrip(".;")])
+        needed = quoted([_needed(required)])
         ways = _left_out(required["subject"], config)
         ways.append(Way(f"what the error requires: {needed}", "another device"))
     else:
@@ -535,12 +558,18 @@ def _refusal(
     )  # fmt: skip
 
 
+def _needed(match: re.Match[str]) -> str:
+    """What is required, without sentences before or behind it."""
+    is_behind = match.start("subject") < match.start("object")
+    return _ENDS.split(match["object"])[0 if is_behind else -1].rstrip(";.")
+
+
 def _requirement(
     match: re.Match[str], text: str, config: Mapping[str, Value], is_configuring: bool
 ) -> Statement | None:
     """Something that has to be there, and what needs it left out; None where both are code
     that no setting chooses."""
-    needed = _ENDS.split(match["object"])[0].rstrip(";.")
+    needed = _needed(match)
     ways = _with_needed(needed, _left_out(match["subject"], config), config)
     is_named = len(ways) > 1 or _OPTION.search(needed) or named_features(needed, config)
     if not (is_configuring or is_named or needed_settings(needed, config)):

@@ -466,9 +466,9 @@ def fit_buckets(
 ) -> Fit:
     """The buckets that cover all traffic within the limits and waste least.
 
-    `admits` is whether the engine takes a bucket from a file. `others` are named sets, such as those of the
-    engine's strategies: the result is never worse than one of them that covers the
-    traffic and, reduced to what is used, keeps the limits.
+    `admits` is whether the engine takes a bucket from a file. `others` are named sets, such
+    as those of the engine's strategies: the result is never worse than one of them that
+    covers the traffic and, reduced to what is used, keeps the limits.
 
     Raises:
         InputError: no set of buckets that covers the traffic keeps the limits.

@@ -283,13 +283,13 @@ def _figures(event: Event) -> FailureFigures:
 
 
 _BEFORE_IMPORTS = (
-    "starting", "import", "configure", "start engine", "start workers", "init worker",
-    "distributed init", "download",
+    "starting", "import", "configure", "start_engine", "start_workers", "init_worker",
+    "distributed_init", "download",
 )  # fmt: skip
 """Stages in which a process may import what it runs; one that does so later is a child."""
 _STAGES: dict[type[Event], str] = {
     **PHASE_OF,
-    WarmupFinished: "warmed up",
+    WarmupFinished: "warmed_up",
     ServerReady: "ready",
 }
 """What an event names as the stage."""
@@ -331,7 +331,7 @@ class ProgressFold:
     def add(self, event: Event) -> None:
         """Take an event, in the order of the run."""
         if isinstance(event, Failure) and event.phase == SERVER_START:
-            self._is_ready, self._stage = False, SERVER_START.replace("_", " ")
+            self._is_ready, self._stage = False, SERVER_START
         self._keep_step(event)
         if event.rank not in (None, 0) or isinstance(event, GapSeen) or self._is_ready:
             return
@@ -410,7 +410,7 @@ class ProgressFold:
         line = event.line or self._line
         if line < self._line:
             return
-        self._line, self._stage, self._step = line, stage.replace("_", " "), None
+        self._line, self._stage, self._step = line, stage, None
         self._done, self._total = done, total
         self._timed = (done or 0, getattr(event, "duration_s", None) or 0.0)
 
@@ -437,9 +437,7 @@ class ProgressFold:
         self._used_bytes = self._used(
             None, event.free_before_bytes if free is None else free
         )
-        self._stage = (
-            f"{event.phase} {'graphs' if event.mode == 'graph' else 'warm-up'}"
-        )
+        self._stage = f"{event.phase}_{'graphs' if event.mode == 'graph' else 'warmup'}"
         took = event.duration_s if event.group_size is None else event.group_duration_s
         if took is not None:
             count, seconds = self._timed
