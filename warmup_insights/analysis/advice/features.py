@@ -94,7 +94,7 @@ FEATURES: tuple[Feature, ...] = (
             "weights are not renewed from outside"),
     Feature(r"kv_offload/|KV [Oo]ffload", "kv_offloading_size", "no --kv-offloading-size",
             "no KV cache on the host"),
-    Feature(r"[Ll]ogits ?[Pp]rocessor|logits_processor/", "logits_processors",
+    Feature(r"(?i:logits ?processor)|logits_processor/", "logits_processors",
             "no --logits-processors", "what they do"),
     Feature(r"[Ss]leep[ _-]mode", "enable_sleep_mode", "no --enable-sleep-mode",
             "the engine cannot sleep"),

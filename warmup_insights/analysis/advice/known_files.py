@@ -503,7 +503,7 @@ ROWS: tuple[KnownError, ...] = (
           Way("--quantization, where config.json lacks its quantization_config"),
           _ONE_DRAFT)),
         (r"KeyError: '(?:[\w.]{1,80}\.)?layers\.\d|no module or parameter named|not initialized from checkpoint|size mismatch for (?!mm_hash|layer )|"
-         r"^ValueError: (?:[Uu]nexpected|[Uu]nknown|[Mm]issing) (?:[\w./-]{1,30} ){0,4}(?:weight|tensor|parameter)s?\b(?! type)|"
+         r"^ValueError: (?i:unexpected|unknown|missing) (?:[\w./-]{1,30} ){0,4}(?:weight|tensor|parameter)s?\b(?! type)|"
          r"Attempted to load weight|Tried to load weights of size|: assert .{0,100}loaded_weight\.(?:shape|size|numel)",
          "The checkpoint and the engine disagree about the weights",
          (Way("a vLLM as new as the checkpoint, or the revision of the checkpoint that this "

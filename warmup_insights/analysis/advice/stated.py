@@ -131,9 +131,9 @@ _ANY_NAME = (
     r"\b(?:VLLM|CUDA|HIP|NCCL|HF|TRITON|TORCH|PYTORCH|PT|RAY|HABANA|FLASHINFER|UCX|TPU|OMP)"
     r"(?:_[A-Z\d]{1,30}){1,9})\b[`']?"
 )
-_NO_SUCH = re.compile(r"\b(?:[Uu]nknown|[Uu]nsupported|[Ii]nvalid|[Uu]nrecognized)\b")
+_NO_SUCH = re.compile(r"\b(?i:unknown|unsupported|invalid|unrecognized)\b")
 _LISTED = re.compile(
-    r"\b(?:[Ss]upported|[Vv]alid|[Aa]vailable|[Aa]llowed|only support)\b[\w ]{0,30}"
+    r"\b(?i:supported|valid|available|allowed|only support)\b[\w ]{0,30}"
     r"(?:\bare\b|\bis\b|:|=)"
 )
 """A value that is not there, and those that are."""
