@@ -31,7 +31,7 @@ from parsers.engine.evidence import (
     shown_by,
 )
 from parsers.engine.fronts import ENOUGH, Fronts, Units
-from parsers.engine.runs import STOPPING, OpenRun, Source, begins_inside
+from parsers.engine.runs import STOPPING, OpenRun, begins_inside
 from parsers.engine.serving import LinesLike, lines_like
 from parsers.engine.signals import (
     BarUpdate,
@@ -49,6 +49,7 @@ from parsers.engine.signals import (
     stamped,
 )
 from parsers.engine.stamps import Clock
+from parsers.engine.streams import Stream
 from parsers.report import ParseReport
 from warmup_insights.model.events import (
     Event,
@@ -60,7 +61,7 @@ from warmup_insights.model.events import (
     ServingFailure,
 )
 
-MAX_SOURCES = 256
+MAX_STREAMS = 256
 """Containers that are kept apart in one file; lines of further ones are read as one."""
 CREDITED_LINES = 5_000
 """By then it is clear which engine wrote the log."""
@@ -78,13 +79,13 @@ class _Counted(NamedTuple):
     lines: LinesLike
     rule: str
     name: str | None
-    """Of the source."""
-    source: Source
+    """Of the stream."""
+    stream: Stream
     run: OpenRun
 
 
 class LineParser:
-    """Turns the lines of one source into events, in order.
+    """Turns the lines of one file into events, in order.
 
     Args:
         dispatcher: the rules of all dialects.
@@ -112,8 +113,8 @@ class LineParser:
         self._timezone = timezone
         self._fronts, self._units = Fronts(), Units()
         self._copies = Copies()
-        self._sources: dict[str | None, Source] = {}
-        self._source_name: str | None = None
+        self._streams: dict[str | None, Stream] = {}
+        self._stream_name: str | None = None
         self._read_from(None)
         self._line = 0
         self._text = ""
@@ -122,18 +123,18 @@ class LineParser:
 
     def _read_from(self, name: str | None) -> None:
         """From here on lines are those of this container, pod or unit."""
-        source = self._sources.get(name)
-        if source is None:
-            source = self._sources[name] = Source()
-        self._source_name, self._source = name, source
+        stream = self._streams.get(name)
+        if stream is None:
+            stream = self._streams[name] = Stream()
+        self._stream_name, self._stream = name, stream
 
     @property
     def reads_all(self) -> bool:
         """Whether ordinary lines matter now."""
         is_before_any = True
-        for source in self._sources.values():
-            if source.run is not None:
-                if source.run.reads_all(self._line):
+        for stream in self._streams.values():
+            if stream.run is not None:
+                if stream.run.reads_all(self._line):
                     return True
                 is_before_any = False
         return is_before_any
@@ -146,13 +147,13 @@ class LineParser:
     @property
     def ending(self) -> Failure | ServingFailure | None:
         """The failure of the start-up that is open, as far as it is printed."""
-        run = self._source.run
+        run = self._stream.run
         return None if run is None else run.tracker.ending
 
     @property
     def has_stopped(self) -> bool:
         """Whether the engine of the start-up that is open failed or was stopped."""
-        run = self._source.run
+        run = self._stream.run
         return run is not None and run.tracker.failures.has_ended
 
     def take(self) -> list[tuple[int, list[Event]]]:
@@ -184,9 +185,9 @@ class LineParser:
         for record in records:
             if record.source is not None and record.writer is not None:
                 record.source = self._units.source_of(record.source, record.writer)
-            if record.source != self._source_name and not self._is_of_last(record):
+            if record.source != self._stream_name and not self._is_of_last(record):
                 self._read_from(record.source)
-            joiner = self._source.joiner
+            joiner = self._stream.joiner
             if joiner.passes(record):
                 self._read_record(record, number)
                 continue
@@ -198,8 +199,8 @@ class LineParser:
         a prefix is put before a line, and not before what is drawn over it."""
         has_head = record.stamp or record.process or record.level
         is_bare = record.source is None and not has_head
-        is_redrawn = is_bare and self._sources[None].run is None
-        return is_redrawn or len(self._sources) >= MAX_SOURCES
+        is_redrawn = is_bare and self._streams[None].run is None
+        return is_redrawn or len(self._streams) >= MAX_STREAMS
 
     def counts(self, lines: bytes) -> bool:
         """Count the statistics in whole lines; False, and none is counted, where `feed`
@@ -220,10 +221,10 @@ class LineParser:
         if missing or len({like.name for like, _, _ in found}) > 1:
             return False
         for like, usage, figures in found:
-            if not like.source.joiner.is_idle or not usage.counts(figures):
+            if not like.stream.joiner.is_idle or not usage.counts(figures):
                 return False
         for like, usage, figures in found:
-            if like.name != self._source_name:
+            if like.name != self._stream_name:
                 self._read_from(like.name)
             usage.count(figures)
             like.run.lines += len(figures)
@@ -243,37 +244,37 @@ class LineParser:
             return
         lines = lines_like(head, record.message, rule)
         if lines.head in self._counted or len(self._counted) < MAX_HEADS:
-            like = _Counted(lines, rule.name, self._source_name, self._source, run)
+            like = _Counted(lines, rule.name, self._stream_name, self._stream, run)
             self._counted[lines.head] = like
 
     def settle(self) -> None:
         """Read errors without the lines that may follow: in a log that grows they may never
         come."""
-        last = self._source_name
-        for name, source in list(self._sources.items()):
-            for record, line in source.joiner.take_error():
-                if name != self._source_name:
+        last = self._stream_name
+        for name, stream in list(self._streams.items()):
+            for record, line in stream.joiner.take_error():
+                if name != self._stream_name:
                     self._read_from(name)
                 self._read_record(record, line)
-        if self._source_name != last:
+        if self._stream_name != last:
             self._read_from(last)
 
     def close(self) -> None:
         """Read nothing more: finish what is pending."""
-        for name in list(self._sources):
+        for name in list(self._streams):
             self._read_from(name)
-            for record, line in self._source.joiner.close():
+            for record, line in self._stream.joiner.close():
                 self._read_record(record, line)
             if self.num_runs == 0:
-                for matched in self._source.traceback.proven():
+                for matched in self._stream.traceback.proven():
                     self._add_line(self._run_of(matched), matched)
-            for run in self._source.end_all():
+            for run in self._stream.end_all():
                 self._end(run)
 
     def _read_record(self, record: Record, line: int) -> None:
         time = self._clock.time_of(record.outer, record.stamp)
         record.message = record.message.rstrip()
-        if self._source.begins_anew(record, time):
+        if self._stream.begins_anew(record, time):
             self._read_anew()
         if self._copies.has(record, time):
             return
@@ -289,14 +290,14 @@ class LineParser:
             if record.is_json:
                 self.report.dialects["json"] += 1
             matched = Matched(rule, made, record, time, line)
-            run = self._source.run
+            run = self._stream.run
             if (
                 run is not None
-                and not self._source.is_fenced
+                and not self._stream.is_fenced
                 and run.continues(matched)
             ):
                 if record.process is not None:
-                    self._source.last_owner = None
+                    self._stream.last_owner = None
                 self._count_line(run, matched)
                 self._take_events(run, matched)
                 return
@@ -307,41 +308,41 @@ class LineParser:
     ) -> None:
         """Find the start-up of a record: an earlier one, the current one or the next."""
         if matched is not None and any(isinstance(m, CodeFence) for m in matched.made):
-            self._source.is_fenced = self._source.run is not None
+            self._stream.is_fenced = self._stream.run is not None
             self._counted.clear()
             return
-        if matched is not None and time is not None and self._source.is_fenced:
+        if matched is not None and time is not None and self._stream.is_fenced:
             self._go_behind_fence(time, line)
-        source, owner = self._source, None
-        for ended in source.begin_worker(record, matched):
+        stream, owner = self._stream, None
+        for ended in stream.begin_worker(record, matched):
             self._end(ended)
-        if source.earlier:
-            owner = source.owner(record, matched, time)
+        if stream.earlier:
+            owner = stream.owner(record, matched, time)
         if owner is not None:
             owner.has_late_lines = True
         if matched is None:
-            self._add_unmatched(owner or self._source.run, record, line, time)
+            self._add_unmatched(owner or self._stream.run, record, line, time)
         elif owner is not None or not self._is_late(matched):
             self._add_line(owner or self._run_of(matched), matched)
-        elif self._source.run is None:
-            self._source.traceback.take(matched)
+        elif self._stream.run is None:
+            self._stream.traceback.take(matched)
 
     def _read_anew(self) -> None:
         """The log of a container stands in the file once more: its starts are others."""
-        for ended in self._source.end_all():
+        for ended in self._stream.end_all():
             self._end(ended)
-        self._source = self._sources[self._source_name] = self._source.anew()
+        self._stream = self._streams[self._stream_name] = self._stream.anew()
         self._counted.clear()
 
     def _go_behind_fence(self, time: float, line: int) -> None:
         """The next block of code in a page goes on with the log of the one before it, or
         holds another one."""
-        run, self._source.is_fenced = self._source.run, False
+        run, self._stream.is_fenced = self._stream.run, False
         if run is not None and run.is_near(time):
             text = "it is quoted in pieces"
             self._add(run, run.tracker.take(Elided(text), Origin(None, None, line)))
             return
-        for ended in self._source.end_all():
+        for ended in self._stream.end_all():
             self._end(ended)
 
     def _add_line(self, run: OpenRun, matched: Matched) -> None:
@@ -349,7 +350,7 @@ class LineParser:
         rule, record = matched.rule, matched.record
         if run.is_after_end(matched):
             run.is_left_behind = True
-            self._source.before_run.add_import(matched.time, shown_by(record))
+            self._stream.before_run.add_import(matched.time, shown_by(record))
             return
         if record.pid is not None and record.pid not in run.pids:
             self._add_process(run, rule, record.pid)
@@ -380,7 +381,7 @@ class LineParser:
         if rule.name in SPAWNING:
             run.note_front(rule, record)
         if run.is_other(record.actor):
-            self._source.note_actor(record.actor, matched.time)
+            self._stream.note_actor(record.actor, matched.time)
         is_own = rule.name not in IMPORTING
         self._add(run, run.add_line(matched.time, line, record, is_own=is_own))
         if run.lines < CREDITED_LINES:
@@ -388,7 +389,7 @@ class LineParser:
 
     def _run_of(self, matched: Matched) -> OpenRun:
         """The start-up that is open, or another one that begins with a line."""
-        run = self._source.run
+        run = self._stream.run
         if run is None or run.is_followed_by(matched):
             run = self._begin(matched)
         self._add(run, run.moved(matched))
@@ -397,7 +398,7 @@ class LineParser:
 
     def _is_late(self, matched: Matched) -> bool:
         """Whether a line is of a start that is over, or of none."""
-        made, record, run = matched.made, matched.record, self._source.run
+        made, record, run = matched.made, matched.record, self._stream.run
         if run is None:
             # The end of a traceback may be all of it; its prefix shows whose it is.
             is_own = record.process is not None and any(map(is_cause, made))
@@ -411,7 +412,7 @@ class LineParser:
             return True
         if record.pid is None or matched.rule.starts or record.pid in run.pids:
             return False
-        is_over = record.pid in self._source.ended_pids
+        is_over = record.pid in self._stream.ended_pids
         # A child that a process forks has its name: what it raises may be the cause.
         is_stop = all(isinstance(m, ShutdownLine) for m in made) and (
             bool(made) or record.message.startswith(STOPPING)
@@ -423,23 +424,23 @@ class LineParser:
         if len(run.pids) < MAX_PROCESSES:
             run.pids.add(pid)
         self._counted.clear()
-        if rule.starts and run is self._source.run:
-            for ended in self._source.begin_start(pid):
+        if rule.starts and run is self._stream.run:
+            for ended in self._stream.begin_start(pid):
                 self._end(ended)
 
     def _add_unmatched(
         self, run: OpenRun | None, record: Record, line: int, time: float | None
     ) -> None:
         is_beside = run is not None and run.is_left_behind and record.process is None
-        is_fenced = self._source.is_fenced
+        is_fenced = self._stream.is_fenced
         is_next = run is not None and run.is_restarted(record)
         is_of_no_run = is_beside or is_fenced or is_next
         if run is None or is_of_no_run or run.tracker.failures.is_over:
             # The last lines of a process that was stopped begin no later start.
             is_last = run is not None and record.pid in run.pids
             if not is_last and record.level not in ("ERROR", "CRITICAL"):
-                self._source.before_run.add_line(time, shown_by(record))
-        elif record.pid in run.pids or record.pid not in self._source.ended_pids:
+                self._stream.before_run.add_line(time, shown_by(record))
+        elif record.pid in run.pids or record.pid not in self._stream.ended_pids:
             if run.evidence.add_line(record):
                 run.ranks.add_process(record)
             self._add(run, run.add_line(time, line, record, is_own=False))
@@ -462,7 +463,7 @@ class LineParser:
                 or kind is RankNamed
                 or (kind in _OF_SERVERS and run.is_of_other_server(item, record))
                 or (kind is Elided and not run.is_beside(matched.line))
-                or (kind is BarUpdate and self._source.is_shared)
+                or (kind is BarUpdate and self._stream.is_shared)
             ):
                 continue  # nothing, or of another program
             if isinstance(item, Event):
@@ -502,18 +503,18 @@ class LineParser:
         """Another start-up begins with a line, or with the lines before it."""
         time, line = matched.time, matched.line
         self._counted.clear()
-        if self._source.run is not None:
-            self._source.run.end_before_gaps()
-        for ended in self._source.begin_next(time):
+        if self._stream.run is not None:
+            self._stream.run.end_before_gaps()
+        for ended in self._stream.begin_next(time):
             self._end(ended)
-        self._source.run = opened = OpenRun(self.num_runs)
+        self._stream.run = opened = OpenRun(self.num_runs)
         self.num_runs += 1
-        began, imported = self._source.before_run.start(time)
+        began, imported = self._stream.before_run.start(time)
         if began != time:
-            for shown in self._source.before_run.shown:
+            for shown in self._stream.before_run.shown:
                 opened.evidence.add_shown(shown)
         else:
-            began = self._source.actor_since(matched.record.actor, time)
+            began = self._stream.actor_since(matched.record.actor, time)
         started = RunStarted(
             time=began, line=line, timezone=self._timezone,
             year_from=self._clock.year_from,

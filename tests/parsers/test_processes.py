@@ -414,7 +414,7 @@ def test_lines_of_ever_new_processes_do_not_fill_the_memory(monkeypatch):
         parser.feed(
             f"({name} pid={i + 2}) INFO 07-16 00:00:01 [a{i}.py:{i}] {text}", i + 1
         )
-    run = parser._source.run
+    run = parser._stream.run
     kept = [run.pids, *vars(run.evidence).values(), *vars(run.ranks).values()]
     sizes = [len(each) for each in kept if isinstance(each, set | dict)]
     assert max(sizes) == 50
