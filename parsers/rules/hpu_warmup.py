@@ -24,7 +24,7 @@ from warmup_insights.units import GIB, MIB, parse_bytes
 def _step(match: re.Match[str]) -> Made:
     word, index, total, batch, length, blocks, images, free = match.groups()
     bucket: Bucket | None
-    phase, mode = _phase_and_mode(word)
+    mode = "graph" if word.startswith(("Graph/", "graph/")) else None
     if match["free"] is None:
         bucket = None  # the line was cut, maybe within one of the numbers
     elif blocks is not None:
@@ -39,14 +39,9 @@ def _step(match: re.Match[str]) -> Made:
     # vllm-fork 1.22 and vllm-gaudi 0.10 write phases in small letters, and capture all.
     may_skip = not word.endswith(("/prompt", "/decode"))
     return StepLine(
-        phase, mode, int(index), int(total), bucket, _free(free), may_skip=may_skip
-    )
-
-
-@lru_cache(maxsize=64)
-def _phase_and_mode(word: str) -> tuple[str, str | None]:
-    is_graph = word.startswith(("Graph/", "graph/"))
-    return phase_of(word), "graph" if is_graph else None
+        phase_of(word), mode, int(index), int(total), bucket, _free(free),
+        may_skip=may_skip,
+    )  # fmt: skip
 
 
 @lru_cache(maxsize=4096)
