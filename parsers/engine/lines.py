@@ -158,7 +158,6 @@ class LineParser:
 
     def take(self) -> list[tuple[int, list[Event]]]:
         """The events since the last call, by the ordinal of their run."""
-        self.report.events += self.num_waiting
         taken = list(self._events.items())
         self._events.clear()
         return taken
@@ -497,6 +496,7 @@ class LineParser:
 
     def _add(self, run: OpenRun, events: Iterable[Event]) -> None:
         for event in events:
+            self.report.events += 1
             self._events[run.ordinal].append(event)
 
     def _begin(self, matched: Matched) -> OpenRun:

@@ -418,7 +418,7 @@ def test_lines_of_ever_new_processes_do_not_fill_the_memory(monkeypatch):
     kept = [run.pids, *vars(run.evidence).values(), *vars(run.ranks).values()]
     sizes = [len(each) for each in kept if isinstance(each, set | dict)]
     assert max(sizes) == 50
-    assert (parser.num_waiting, parser.num_runs) == (301, 1)
+    assert (parser.report.events, parser.num_runs) == (301, 1)
 
 
 def test_processes_of_one_number_on_two_hosts_are_two():
