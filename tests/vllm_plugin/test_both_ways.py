@@ -242,11 +242,12 @@ TRACE = [
 
 
 def fit(folded: Folded, both: BothWays, **bounds):
-    """The limits of the engine are those of the recording: the log states none."""
-    engine, known = folded.summary.engine, both.recorded.summary
+    """The limits of the engine are those of the recording: the log states none, and on
+    0.10 no line that vllm-gaudi alone prints."""
+    known = both.recorded.summary
     settings = settings_from_mapping(
         *bucketing_inputs(known),
-        engine_version=version_of_run(engine.name, engine.version),
+        engine_version=version_of_run(known.engine.name, known.engine.version),
     )
     seconds, graph_bytes = run_costs(folded.summary, folded.rows)
     limits = Limits(**bounds, seconds=seconds, bytes=graph_bytes)
