@@ -48,7 +48,7 @@ def phase_of(text: str) -> str:
 
 def int_of(text: str) -> int:
     """An integer with or without thousands separators."""
-    return int(text.replace(",", ""))
+    return int(text if text.isdecimal() else text.replace(",", ""))
 
 
 def buckets_of(text: str) -> list[Bucket]:

@@ -372,14 +372,15 @@ class LineParser:
             run.ranks.add_process(record)
         if matched.made or rule.starts:
             self.report.matched[rule.name] += 1
-            self.report.keep(line, rule.name, record.message)
+            if not self.report.is_full:
+                self.report.keep(line, rule.name, record.message)
         else:
             self.report.ignored[rule.name] += 1
         if not run.has_engine:
             run.above_engine.add(rule.name)
         if rule.name in SPAWNING:
             run.note_front(rule, record)
-        if run.is_other(record.actor):
+        if record.actor is not None and run.is_other(record.actor):
             self._stream.note_actor(record.actor, matched.time)
         is_own = rule.name not in IMPORTING
         self._add(run, run.add_line(matched.time, line, record, is_own=is_own))

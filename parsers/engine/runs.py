@@ -593,10 +593,10 @@ class OpenRun:
             return ()
         front = self._front
         spawned = () if front is None else self._spawned(front, time, line, record)
-        # The first lines of the next start are of a server, or of a process without a name.
-        is_child = not (record.process or FRONT[0]).startswith(FRONT)
-        is_over = self.is_over_at(time, IDLE_S)
-        is_own = is_own or (is_child and record.pid in self.pids and not is_over)
+        if not is_own and record.pid in self.pids:
+            # The first lines of the next start are of a server, or of a process without a name.
+            is_child = not (record.process or FRONT[0]).startswith(FRONT)
+            is_own = is_child and not self.is_over_at(time, IDLE_S)
         gap = self._gap_until(time, line, text)
         if gap is not None and not is_own:
             before = self.last_time, self.last_line, self.last_text
@@ -606,7 +606,8 @@ class OpenRun:
         self.waited = None
         if gap is not None:
             self._gaps.append(gap)
-        return (*spawned, *self._gaps_before()) if is_own else spawned
+        has_gaps = self._gaps or self._before_gaps is not None
+        return (*spawned, *self._gaps_before()) if is_own and has_gaps else spawned
 
     def _gaps_before(self) -> tuple[GapSeen, ...]:
         """The gaps that waited for a line of this start."""
