@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field
 from typing import Any
 
 from msgspec import structs
@@ -81,8 +82,8 @@ _FOLLOWED = {
 }  # fmt: skip
 _STARTUP = (
     BucketRangesConfigured, BucketsGenerated, ConfigRecorded, DefragWarmup,
-    GraphMemoryEstimated, GraphsCaptured, MemoryBudgetSet, MemoryMeasured, SamplerWarmup, WarmupStep, StepLine,
-    ConfigLine, WarmupFinished,
+    GraphMemoryEstimated, GraphsCaptured, MemoryBudgetSet, MemoryMeasured,
+    SamplerWarmup, WarmupStep, StepLine, ConfigLine, WarmupFinished,
 )  # fmt: skip
 _BEFORE_READY = (
     *_STARTUP, CompileFinished, DefragStep, EngineInitialized, KVCacheAllocated,
@@ -173,72 +174,77 @@ def begins_inside(matched: Matched) -> bool:
     return is_child and not matched.rule.starts
 
 
+@dataclass(eq=False, slots=True)
 class OpenRun:
     """What the engine keeps of the run that is being read, and what shows that a line
     is of another one."""
 
-    _is_parted = False
+    ordinal: int
+    """Which start-up of the file, from 0."""
+    tracker: RunTracker = field(default_factory=RunTracker)
+    ranks: RankTable = field(default_factory=RankTable)
+    evidence: Evidence = field(default_factory=Evidence)
+    lines: int = 0
+    gaps: int = 0
+    timed_line: int | None = None
+    """Number of the last line that has a time."""
+    ready_line: int | None = None
+    last_time: float | None = None
+    last_line: int = 0
+    last_text: str = ""
+    waited: tuple[float, int, str] | None = None
+    """Time, number and text of the last line that states only that something waits."""
+    pids: set[int] = field(default_factory=set)
+    """Of the processes that printed its lines."""
+    actor: int | None = None
+    """Pid of the Ray actor that the engine is in."""
+    model: str | None = None
+    settings: dict[str, Any] = field(default_factory=dict)
+    """Of those that a server and its engine both print."""
+    above_engine: set[str] = field(default_factory=set)
+    """Rules of the lines above the engine's first one."""
+    has_engine: bool = False
+    """The engine core has printed its configuration."""
+    is_loading: bool = False
+    has_weights: bool = False
+    has_measured: bool = False
+    """Weights are loaded, or the memory is divided."""
+    has_cache: bool = False
+    is_ready: bool = False
+    has_buckets: bool = True
+    """False from the engine's first line until its buckets exist."""
+    has_several: bool = False
+    """The server has other processes that may still import vLLM."""
+    has_other_server: bool = False
+    """Another web server than vLLM's, without a name either, got ready."""
+    has_late_lines: bool = False
+    """It printed lines behind the beginning of a later start."""
+    is_left_behind: bool = False
+    """A process of another program or start printed the last line."""
+    _gaps: list[GapSeen] = field(default_factory=list)
+    """Those that end with lines which may be of the next start."""
+    _before_gaps: tuple[float | None, int, str] | None = None
+    """Time, number and text of the last line before `_gaps`."""
+    _front: _Front | None = None
+    """Name of the process that has the engine's settings, with time and number of its
+    last line, until another one prints."""
+    _openings: dict[_Opening, tuple[int | None, float | None]] = field(
+        default_factory=dict
+    )
+    """Lines that open a start-up, by their place and process: pid and time."""
+    _imports: Imports = field(default_factory=Imports)
+    _version: str | None = None
+    _only_pids: dict[str, int] = field(default_factory=dict)
+    """Of processes that exist once per engine."""
+    _names: set[str | None] = field(default_factory=set)
+    """Of processes that printed lines of the engine; None for one without a name."""
+    _is_parted: bool = False
     """One process makes several engines."""
     _address: str | None = None
     """Where the ranks of an engine without names meet."""
-    _is_mixed = False
     _blocks: int | None = None
     """Of the KV cache of an engine of V0, which states them once."""
-    has_several = False
-    """The server has other processes that may still import vLLM."""
-    has_late_lines = False
-    """It printed lines behind the beginning of a later start."""
-    is_left_behind = False
-    """A process of another program or start printed the last line."""
-    last_time: float | None = None
-    last_line = 0
-    last_text = ""
-    waited: tuple[float, int, str] | None = None
-    """Time, number and text of the last line that states only that something waits."""
-    _before_gaps: tuple[float | None, int, str] | None = None
-    """Time, number and text of the last line before `_gaps`."""
-
-    def __init__(self, ordinal: int) -> None:
-        self.ordinal = ordinal
-        """Which start-up of the source, from 0."""
-        self.tracker = RunTracker()
-        self.ranks = RankTable()
-        self.evidence = Evidence()
-        self.gaps = self.lines = 0
-        self._gaps: list[GapSeen] = []
-        """Those that end with lines which may be of the next start."""
-        self.timed_line: int | None = None
-        """Number of the last line that has a time."""
-        self.above_engine: set[str] = set()
-        """Rules of the lines above the engine's first one."""
-        self.ready_line: int | None = None
-        self.pids: set[int] = set()
-        """Of the processes that printed its lines."""
-        self.actor: int | None = None
-        """Pid of the Ray actor that the engine is in."""
-        self.model: str | None = None
-        self.settings: dict[str, Any] = {}
-        """Of those that a server and its engine both print."""
-        self.has_engine = False
-        """The engine core has printed its configuration."""
-        self.has_measured = False
-        """Weights are loaded, or the memory is divided."""
-        self.has_weights = self.has_cache = self.is_loading = self.is_ready = False
-        self.has_buckets = True
-        """False from the engine's first line until its buckets exist."""
-        self._front: _Front | None = None
-        """Name of the process that has the engine's settings, with time and number of its
-        last line, until another one prints."""
-        self.has_other_server = False
-        """Another web server than vLLM's, without a name either, got ready."""
-        self._openings: dict[_Opening, tuple[int | None, float | None]] = {}
-        """Lines that open a start-up, by their place and process: pid and time."""
-        self._imports = Imports()
-        self._version: str | None = None
-        self._only_pids: dict[str, int] = {}
-        """Of processes that exist once per engine."""
-        self._names: set[str | None] = set()
-        """Of processes that printed lines of the engine; None for one without a name."""
+    _is_mixed: bool = False
 
     def is_configured_as(self, matched: Matched) -> bool:
         """Whether an engine states the model and the settings of this server."""
@@ -540,7 +546,7 @@ class OpenRun:
         return last is not None and -EARLIER_S <= time - last <= IDLE_S
 
     def since_last(self, time: float | None) -> float:
-        """Seconds from the last line to a later one; 0 where one of them has no time."""
+        """How long after the last line a time is, in seconds; 0 without both times."""
         last = self.last_time
         return 0.0 if time is None or last is None else time - last
 

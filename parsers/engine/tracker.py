@@ -593,9 +593,8 @@ def _hbm_weights(state: RankState, made: HbmLoaded, origin: Origin) -> Event:
     used = round(fmean(made.used_bytes))
     taken = None
     if state.devices is None:
-        state.devices = DevicesSeen(
-            made.used_bytes
-        )  # what was in use before is unknown
+        # What was in use before is unknown.
+        state.devices = DevicesSeen(made.used_bytes)
     else:
         taken = max(used - round(fmean(state.devices.used_bytes)), 0)
     loaded = MemoryMeasured(

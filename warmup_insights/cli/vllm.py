@@ -206,7 +206,7 @@ def recorded_runs(db: str, run_id: str) -> list[str]:
 
 
 def _is_of_program(event: Event) -> bool:
-    """Whether a program without an engine of its own records an event, or we of it."""
+    """Whether an event is of a program without an engine, or of this command."""
     if isinstance(event, PhaseMarked):
         return event.name == "import"
     return isinstance(event, _OF_PROGRAM)

@@ -491,7 +491,7 @@ def _is_multimodal(phase: str) -> bool:
 
 
 def _all_known(counts: Iterable[int | None]) -> int | None:
-    """The sum of counts; None where one of them is unknown."""
+    """What counts add up to; None with an unknown one."""
     known = list(counts)
     return None if None in known else sum_known(known)
 
