@@ -313,11 +313,13 @@ class Failures:
     def _follows(self, made: FailureLine) -> bool:
         """Whether it follows from what failed before: the other end of a connection, or
         an engine of V1 that stated what failed and killed its own processes (0.8.5
-        `v1/engine/core_client.py`, `sigusr1_handler`), or a crash after an error of the
-        device."""
+        `v1/engine/core_client.py`, `sigusr1_handler`), or the end of a process after that of
+        another, or a crash after an error of the device."""
         if made.kind == "killed":
             heading = self._heading
             return heading is not None and not self._is_gone
+        if _GONE.search(made.message) and self._heading is not None:
+            return made.message.partition(": ")[2] not in self._heading.message
         if _LAUNCHER.match(made.message):
             return any(cause.is_wrapper for cause in self._causes)
         if self._causes and _CRASH.match(made.message):

@@ -1655,6 +1655,21 @@ def test_what_ends_serving_is_printed_before_other_processes_are_stopped(
     assert is_first == (cause in end.message)
 
 
+def test_the_process_that_ended_first_is_what_failed():
+    """Its core cancels what it waits for, and the process of an API server ends with it."""
+    gone = (
+        "(EngineCore pid=7) ERROR 07-16 10:30:00 [multiproc_executor.py:314] Worker proc "
+        "VllmWorker-0 died unexpectedly (exit code: None), shutting down executor.\n"
+        "(EngineCore pid=7) ERROR 07-16 10:30:00 [core.py:1368] EngineCore encountered a "
+        "fatal error.\n"
+        "(EngineCore pid=7) ERROR 07-16 10:30:00 [core.py:1368] RuntimeError: cancelled\n"
+    )
+    server = of_servers("Process ApiServer_0 (PID: 4711) died with exit code None")
+    end = folded(events(START + READY + gone + server)).summary.serving.end
+    assert end.kind == "error"
+    assert end.message.startswith("Worker proc VllmWorker-0 died unexpectedly")
+
+
 REFUSED = (
     "(Worker pid=9) ERROR 07-16 10:30:00 [multiproc_executor.py:1063] WorkerProc hit an "
     "exception.\n"
