@@ -17,6 +17,12 @@ _WORDINGS: tuple[tuple[str, str, str], ...] = (
         "weights with the draft model.",
     ),
     (
+        "Running batch with cudagraph_mode: ",
+        r"Running batch with cudagraph_mode: ",
+        "DEBUG 11-26 16:08:03 [v1/worker/gpu_model_runner.py:4310] Running batch with "
+        "cudagraph_mode: NONE, batch_descriptor: BatchDescriptor(num_tokens=3)",
+    ),
+    (
         "Torch profiler disabled",
         r"(?:Rank \d{1,5}: )?Torch profiler disabled",
         "INFO 08-05 12:13:48 [gpu_model_runner.py:6859] Rank 0: Torch profiler disabled "
