@@ -365,6 +365,25 @@ def test_follow_states_that_a_file_is_waited_for(run, tmp_path, is_there):
     assert f"{expected} {log}" in answer.stderr
 
 
+@pytest.mark.parametrize("label", ["", "  "])
+@pytest.mark.parametrize("command", ["ingest", "run"])
+def test_a_label_is_a_name(run, command, label):
+    given = [str(CAPTURE)] if command == "ingest" else []
+    result = run(command, *given, "--label", label)
+    assert result.exit_code == 2
+    assert "Invalid value for '--label': A label has to be a name" in result.stderr
+
+
+def test_a_run_that_two_copies_hold_is_named_once(run, tmp_path):
+    copies = [tmp_path / name for name in ("a.log", "b.log")]
+    for copy in copies:
+        copy.write_bytes(CAPTURE.read_bytes())
+    run("ingest", str(copies[0]))
+    output = run("ingest", *map(str, copies), "--label", "two").stdout
+    [sentence] = [line for line in output.splitlines() if "its label" in line]
+    assert "," not in sentence
+
+
 def test_a_new_label_of_a_stored_run_is_named(run, tmp_path):
     log = tmp_path / "a.log"
     log.write_bytes(CAPTURE.read_bytes())

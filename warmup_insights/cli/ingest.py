@@ -16,6 +16,7 @@ from warmup_insights.cli.options import (
     IntegerRange,
     db_option,
     json_option,
+    label_of,
     parsed_by,
 )
 from warmup_insights.cli.printing import print_json, print_notes, print_tables
@@ -140,7 +141,11 @@ MAX_UNKNOWN_SHOWN = 10
 @click.command()
 @click.argument("paths", nargs=-1, metavar="PATH...")
 @db_option
-@click.option("--label", help="Name for the runs that are found.")
+@click.option(
+    "--label",
+    callback=parsed_by(label_of),
+    help="Name for the runs that are found.",
+)
 @click.option(
     "--year",
     type=IntegerRange(2023, 2100),
@@ -372,8 +377,8 @@ def _print_outcomes(
             click.echo(f"  {line}: not readable ({rule}): {plain(text)}")
     stored = [o for o in outcomes if o.state == "unchanged" and o.run_ids]
     if label is not None and stored:
-        ids = ", ".join(run_id for outcome in stored for run_id in outcome.run_ids)
-        print_notes([f"{ids} was stored already; its label is {label} now"])
+        ids = dict.fromkeys(run_id for each in stored for run_id in each.run_ids)
+        print_notes([f"{', '.join(ids)} was stored already; its label is {label} now"])
     for answer in answers:
         click.echo(plain(answer))
 

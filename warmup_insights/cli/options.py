@@ -41,6 +41,7 @@ db_option = click.option(
 json_option = click.option(
     "--json", "as_json", is_flag=True, help="Print the result as JSON."
 )
+
 force_option = click.option("--force", is_flag=True, help="Overwrite files that exist.")
 
 
@@ -75,6 +76,13 @@ def parsed_by(
             raise click.BadParameter(str(error), ctx, param) from error
 
     return callback
+
+
+def label_of(text: str) -> str:
+    """A label as it is given. Raises ValueError where there is none to read."""
+    if not text.strip():
+        raise ValueError("A label has to be a name")
+    return text
 
 
 def described(settings: type) -> dict[str, tuple[Any, str]]:

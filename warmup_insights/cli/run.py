@@ -30,6 +30,7 @@ from warmup_insights.cli.options import (
     described,
     force_option,
     json_option,
+    label_of,
     parsed_by,
     read_assignments,
     setting_options,
@@ -234,7 +235,7 @@ Taker = Callable[[AnyEvent], None]
 
 @click.command()
 @run_options
-@click.option("--label", help="A name for the run.")
+@click.option("--label", callback=parsed_by(label_of), help="A name for the run.")
 @click.option("--quiet", is_flag=True, help="Print nothing on stderr.")
 @db_option
 @json_option
