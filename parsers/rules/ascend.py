@@ -12,6 +12,21 @@ from warmup_insights.units import GIB
 
 ASCEND_RULES: tuple[LineRule, ...] = (
     LineRule(
+        "ascend_model_class",
+        "new model class vllm_ascend",
+        # vLLM `model_executor/models/registry.py`, of a model that a plugin replaces.
+        r"Model architecture \w{1,100} is already registered, and will be overwritten by "
+        r"the new model class vllm_ascend[./]",
+        device="ascend",
+        samples=(
+            Sample(
+                "WARNING 06-30 09:36:09 [registry.py:401] Model architecture "
+                "DeepSeekMTPModel is already registered, and will be overwritten by the "
+                "new model class vllm_ascend.models.deepseek_mtp:CustomDeepSeekMTP."
+            ),
+        ),
+    ),
+    LineRule(
         "ascend_memory_on_startup",
         "GiB for NPU graph memory",
         rf"{ON_STARTUP}Actual usage: (?P<weights_gib>{NUMBER}) GiB for weights, "

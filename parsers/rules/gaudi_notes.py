@@ -41,6 +41,19 @@ def _switched(match: re.Match[str]) -> list[Made]:
 
 
 GAUDI_NOTE_RULES: tuple[LineRule, ...] = (
+    gaudi_rule(
+        "gaudi_model_class",
+        "new model class vllm_gaudi",
+        # vLLM `model_executor/models/registry.py`, of a model that a plugin replaces.
+        r"Model architecture \w{1,100} is already registered, and will be overwritten by "
+        r"the new model class vllm_gaudi[./]",
+        Sample(
+            "WARNING 01-21 06:55:23 [registry.py:802] Model architecture "
+            "Qwen3VLForConditionalGeneration is already registered, and will be "
+            "overwritten by the new model class "
+            "vllm_gaudi.models.qwen3_vl:HpuQwen3_VLForConditionalGeneration."
+        ),
+    ),
     _note(
         "file_buckets_omitted",
         "were omitted during warmup",

@@ -44,7 +44,7 @@ _FRAMES = {
     "init_worker_distributed_environment": "distributed_init",
     "ensure_kv_transfer_initialized": "kv_connector", "create_connector": "kv_connector",
     "_init_executor": "", "_initialize_kv_caches": "", "from_engine_args": "",
-    "from_cli_args": "", "create_engine_config": "",
+    "from_cli_args": "", "create_engine_config": "configure",
     "setup_server": "", "create_server_socket": "",
     "validate_parsed_serve_args": "", "configure_logging_from_args": "",
     "execute_model": EXECUTING,
@@ -67,6 +67,9 @@ _OF_REQUESTS = (
 """Modules that log what one request raised (`entrypoints/`, `tool_parsers/`)."""
 _LOOP = "async_llm_engine.py"
 """Module of which all errors are of the loop of an engine (`engine/async_llm_engine.py`)."""
+_OF_PLUGINS = "__init__.py"
+"""Module that logs what a plugin raised, and goes on without it (`plugins/__init__.py
+load_plugins_by_group`)."""
 _OF_ENGINES = r"[\w.]{1,80}(?:DeadError|OutOfMemoryError): "
 """What is of the engine, whichever module logs it."""
 
@@ -198,7 +201,7 @@ FAILURE_RULES: tuple[LineRule, ...] = (
         rf"{_ERROR}: .{{1,1500}}|(?:{'|'.join(_WITHOUT_TEXT)})\s*$",
         build=_failure(None),
         levels=("ERROR", "CRITICAL"),
-        not_files=(*_OF_REQUESTS, _LOOP),
+        not_files=(*_OF_REQUESTS, _LOOP, _OF_PLUGINS),
         samples=(
             Sample(
                 "(Worker_TP1 pid=2) ERROR 07-16 19:47:26 [multiproc_executor.py:1007] "
@@ -262,6 +265,21 @@ FAILURE_RULES: tuple[LineRule, ...] = (
                 "json.decoder.JSONDecodeError: Unterminated string"
             ),
             Sample("ERROR 05-01 01:52:15 [serving_chat.py:664] ValueError: too long"),
+        ),
+    ),
+    LineRule(
+        "failure_raised_in_plugin",
+        (*_NAMES, *_WITHOUT_TEXT),
+        # The cause only where the start goes no further, as without its platform.
+        rf"{_ERROR}: .{{1,1500}}|(?:{'|'.join(_WITHOUT_TEXT)})\s*$",
+        build=_failure(None, bare=True),
+        levels=("ERROR", "CRITICAL"),
+        files=(_OF_PLUGINS,),
+        samples=(
+            Sample(
+                "ERROR 04-09 04:44:12 [__init__.py:64] ImportError: no such library",
+                {"message": "ImportError: no such library", "is_bare": True},
+            ),
         ),
     ),
     LineRule(
