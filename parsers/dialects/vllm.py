@@ -5,7 +5,7 @@ Source: vLLM `v1/worker/`, `v1/engine/`, `model_executor/warmup/`, `entrypoints/
 
 from __future__ import annotations
 
-from parsers.base import NO_LEVEL, Dialect, LineRule, Sample
+from parsers.base import NO_LEVEL, Dialect, LineRule, Sample, line_rule
 from parsers.engine.signals import CodeFence, Elided, StatisticsLine
 from parsers.rules.ascend import ASCEND_RULES
 from parsers.rules.neuron import NEURON_RULES
@@ -30,71 +30,59 @@ _USAGE = (
     r"[^\n\r\x1b^\[\]]{1,80}?KV cache usage: (?P<usage_percent>\d{1,3}(?:\.\d{1,3})?)%"
 )
 _OTHER: tuple[LineRule, ...] = (
-    LineRule(
+    line_rule(
         "engine_usage",
         "KV cache usage: ",
         _USAGE,
         StatisticsLine,
-        samples=(
-            Sample(
-                "(APIServer pid=1) INFO 07-16 19:47:26 [loggers.py:250] Engine 000: Avg "
-                "prompt throughput: 409.6 tokens/s, Avg generation throughput: 12.3 "
-                "tokens/s, Running: 3 reqs, Waiting: 1 reqs, GPU KV cache usage: 4.2%, "
-                "Prefix cache hit rate: 0.0%",
-                {
-                    "usage_percent": 4.2,
-                    "running": 3,
-                    "waiting": 1,
-                    "tokens_per_s": 12.3,
-                },
-            ),
-            Sample(
-                "INFO 02-24 19:47:26 metrics.py:455] Avg prompt throughput: 0.0 tokens/s, "
-                "Avg generation throughput: 15.2 tokens/s, Running: 1 reqs, Swapped: 0 "
-                "reqs, Pending: 2 reqs, GPU KV cache usage: 0.3%, CPU KV cache usage: 0.0%.",
-                {
-                    "usage_percent": 0.3,
-                    "running": 1,
-                    "waiting": 2,
-                    "tokens_per_s": 15.2,
-                },
-            ),
+        Sample(
+            "(APIServer pid=1) INFO 07-16 19:47:26 [loggers.py:250] Engine 000: Avg "
+            "prompt throughput: 409.6 tokens/s, Avg generation throughput: 12.3 "
+            "tokens/s, Running: 3 reqs, Waiting: 1 reqs, GPU KV cache usage: 4.2%, "
+            "Prefix cache hit rate: 0.0%",
+            {"usage_percent": 4.2, "running": 3, "waiting": 1, "tokens_per_s": 12.3},
+        ),
+        Sample(
+            "INFO 02-24 19:47:26 metrics.py:455] Avg prompt throughput: 0.0 tokens/s, "
+            "Avg generation throughput: 15.2 tokens/s, Running: 1 reqs, Swapped: 0 "
+            "reqs, Pending: 2 reqs, GPU KV cache usage: 0.3%, CPU KV cache usage: 0.0%.",
+            {"usage_percent": 0.3, "running": 1, "waiting": 2, "tokens_per_s": 15.2},
         ),
     ),
-    LineRule(
+    line_rule(
         "engine_statistics",
         "throughput: ",
         rf"(?!{_USAGE})(?:Engine \d{{1,4}}: (?!vllm cache_config_info)|Avg prompt throughput: )",
-        samples=(
-            Sample(
-                "INFO 07-16 19:47:26 [loggers.py:250] Engine 000: Avg prompt throughput: "
-                "409.6 tokens/s, GPU KV cache usage: 0.0%"
-            ),
+        None,
+        Sample(
+            "INFO 07-16 19:47:26 [loggers.py:250] Engine 000: Avg prompt throughput: "
+            "409.6 tokens/s, GPU KV cache usage: 0.0%"
         ),
     ),
-    LineRule(
+    line_rule(
         "code_fence",
         "```",
         r"\s{0,12}```",
         CodeFence,
+        Sample("```text", {}),
         levels=(NO_LEVEL,),
-        samples=(Sample("```text", {}),),
     ),
-    LineRule(
+    line_rule(
         "elided",
         "...",
         r"\s{0,8}(?:#\s?)?\.\.\.\s*$",
         Elided,
+        Sample("...", {}),
         startup_only=True,
-        samples=(Sample("...", {}),),
     ),
-    LineRule(
+    line_rule(
         "bar_cut",
         "Capturing CUDA graph",
         r"Capturing CUDA graph[\w ,()-]{0,60}:\s{1,4}\d{1,3}%\|[^\d\[]{0,400}$",
-        samples=(Sample("Capturing CUDA graph shapes: 100%|██████████"),),
+        None,
+        Sample("Capturing CUDA graph shapes: 100%|██████████"),
     ),
-    LineRule(
+    line_rule(
         "startup_chatter",
         (
             "KV cache",
@@ -114,11 +102,10 @@ _OTHER: tuple[LineRule, ...] = (
         r"Overwriting default Qwix quantization|=+compilation_config|"
         r"Enabled custom fusions|Reducing Torch parallelism|While executing %|"
         r"Use tlparse|Original traceback)[^\n]{0,2000}",
-        samples=(
-            Sample(
-                "INFO 07-16 19:53:31 [weight_utils.py:419] Using model weights format "
-                "['*.safetensors']"
-            ),
+        None,
+        Sample(
+            "INFO 07-16 19:53:31 [weight_utils.py:419] Using model weights format "
+            "['*.safetensors']"
         ),
     ),
 )

@@ -9,7 +9,7 @@ log without vLLM's prefix, most often as `INFO:Neuron:` and without a time; libn
 
 from __future__ import annotations
 
-from parsers.base import LineRule, Sample, phase_rule
+from parsers.base import LineRule, Sample, line_rule, phase_rule
 from warmup_insights.model.events import CompileFinished
 
 _OWN = r"(?:[A-Z]{4,8}:Neuron:|\[[^\]\n]{1,160}\] )?"
@@ -17,11 +17,10 @@ _SECONDS = r"(?P<duration_s>[\d.]{1,24})(?: seconds|$)"
 
 
 def _compiled(rule: str, words: str, what: str, line: str) -> LineRule:
-    return LineRule(
+    return line_rule(
         rule, words, f"{_OWN}{words} in {_SECONDS}", CompileFinished,
-        fixed={"what": what, "from_cache": None}, device="neuron",
-        samples=(Sample(line, {"duration_s": 12.25}),),
-    )  # fmt: skip
+        Sample(line, {"duration_s": 12.25}),fixed={"what": what, "from_cache": None}, device="neuron",
+        )  # fmt: skip
 
 
 NEURON_RULES: tuple[LineRule, ...] = (
@@ -38,12 +37,12 @@ NEURON_RULES: tuple[LineRule, ...] = (
         "compile",
         "start",
         Sample(
-            "WARNING 09-11 14:09:14 [neuronx_distributed.py:250] Failed to load the model "
-            "from /tmp/cache. Recompiling..."
+            "WARNING 09-11 14:09:14 [neuronx_distributed.py:250] Failed to load the "
+            "model from /tmp/cache. Recompiling..."
         ),
         Sample(
-            "WARNING 06-11 14:09:14 [neuronx_distributed.py:186] Failed to load the model "
-            "from /tmp/cache, Recompiling..."
+            "WARNING 06-11 14:09:14 [neuronx_distributed.py:186] Failed to load the "
+            "model from /tmp/cache, Recompiling..."
         ),
         Sample(
             "INFO:Neuron:Generating HLOs for the following models: "
@@ -75,8 +74,8 @@ NEURON_RULES: tuple[LineRule, ...] = (
         "compile",
         "end",
         Sample(
-            "2026-06-27 01:29:07.000841:  263  [INFO]: Compilation Successfully Completed "
-            "for model.MODULE_f5fa77216a0c6f33a515+ada15cd3.hlo_module.pb"
+            "2026-06-27 01:29:07.000841:  263  [INFO]: Compilation Successfully "
+            "Completed for model.MODULE_f5fa77216a0c6f33a515+ada15cd3.hlo_module.pb"
         ),
     ),
     phase_rule(
@@ -98,8 +97,7 @@ NEURON_RULES: tuple[LineRule, ...] = (
         "load_weights",
         "end",
         Sample(
-            "INFO:Neuron:Finished weights loading in 31.5 seconds",
-            {"duration_s": 31.5},
+            "INFO:Neuron:Finished weights loading in 31.5 seconds", {"duration_s": 31.5}
         ),
     ),
     phase_rule(

@@ -8,13 +8,17 @@ from __future__ import annotations
 
 import re
 
-from parsers.base import SECONDS, LineRule, Made, Sample, note_rule, phase_rule
-from parsers.engine.convert import text_of
-from warmup_insights.model.events import (
-    Note,
-    PhaseMarked,
-    RuntimeCompile,
+from parsers.base import (
+    SECONDS,
+    LineRule,
+    Made,
+    Sample,
+    line_rule,
+    note_rule,
+    phase_rule,
 )
+from parsers.engine.convert import text_of
+from warmup_insights.model.events import Note, PhaseMarked, RuntimeCompile
 
 
 def _runtime_compile(match: re.Match[str]) -> Made:
@@ -105,8 +109,8 @@ KERNEL_RULES: tuple[LineRule, ...] = (
         "kernel_warmup",
         "end",
         Sample(
-            "INFO 09-16 20:04:02 [kernel_warmup.py:192] JIT kernel warmup finished "
-            "in 4.20s.",
+            "INFO 09-16 20:04:02 [kernel_warmup.py:192] JIT kernel warmup finished in "
+            "4.20s.",
             {"duration_s": 4.2},
         ),
         Sample(
@@ -133,8 +137,8 @@ KERNEL_RULES: tuple[LineRule, ...] = (
         r"Mamba2 SSD kernel warmup failed .{1,200}|wvSplitKrc workspace warmup failed|"
         r"GDN prefill kernel warmup \(T=\d{1,9}\) failed .{1,200}",
         "kernel_warmup",
-        "INFO 07-16 20:03:58 [cutedsl_warmup.py:96] Skipping CuTeDSL warmup because no "
-        "compile units were requested.",
+        "INFO 07-16 20:03:58 [cutedsl_warmup.py:96] Skipping CuTeDSL warmup because "
+        "no compile units were requested.",
         startup_only=True,
     ),
     note_rule(
@@ -159,78 +163,71 @@ KERNEL_RULES: tuple[LineRule, ...] = (
         r"flashinfer metadata classifier unavailable.{1,200}|"
         r"FlashInfer's precompiled kernels are missing.{1,500}",
         "autotune",
-        "INFO 09-16 20:03:58 [kernel_warmup.py:96] Using FlashInfer autotune cache file: "
-        "/c/tuned.json",
+        "INFO 09-16 20:03:58 [kernel_warmup.py:96] Using FlashInfer autotune cache "
+        "file: /c/tuned.json",
         startup_only=True,
     ),
-    LineRule(
+    line_rule(
         "runtime_compile",
         "during inference: ",
         r"(?P<what>[\w ]{1,40}?) during inference: (?P<rest>.{1,900})",
-        build=_runtime_compile,
-        samples=(
-            Sample(
-                "WARNING 07-16 20:10:11 [jit_monitor.py:140] Triton kernel JIT "
-                "compilation during inference: _fwd_kernel (BLOCK=64). This causes a "
-                "latency spike; consider extending warmup to cover this shape/config.",
-                {
-                    "what": "Triton kernel JIT compilation",
-                    "kernel": "_fwd_kernel",
-                    "detail": "BLOCK=64",
-                },
-            ),
-            Sample(
-                "WARNING 07-16 20:10:11 [jit_monitor.py:140] CuTeDSL JIT compilation "
-                "during inference: gemm. This causes a latency spike; consider extending "
-                "warmup to cover this shape/config.",
-                {"what": "CuTeDSL JIT compilation", "kernel": "gemm", "detail": None},
-            ),
+        _runtime_compile,
+        Sample(
+            "WARNING 07-16 20:10:11 [jit_monitor.py:140] Triton kernel JIT "
+            "compilation during inference: _fwd_kernel (BLOCK=64). This causes a "
+            "latency spike; consider extending warmup to cover this shape/config.",
+            {
+                "what": "Triton kernel JIT compilation",
+                "kernel": "_fwd_kernel",
+                "detail": "BLOCK=64",
+            },
+        ),
+        Sample(
+            "WARNING 07-16 20:10:11 [jit_monitor.py:140] CuTeDSL JIT compilation "
+            "during inference: gemm. This causes a latency spike; consider extending "
+            "warmup to cover this shape/config.",
+            {"what": "CuTeDSL JIT compilation", "kernel": "gemm", "detail": None},
         ),
     ),
-    LineRule(
+    line_rule(
         "aiter_types",
         "type hints mismatch, override to --> ",
         r"(?:\[aiter\] )?type hints mismatch, override to --> ",
-        samples=(
-            Sample(
-                "[2026-03-10 20:21:10] INFO core.py:1031: type hints mismatch, override to "
-                "--> moe_fused(num_tokens_buf: torch.Tensor)"
-            ),
+        None,
+        Sample(
+            "[2026-03-10 20:21:10] INFO core.py:1031: type hints mismatch, override "
+            "to --> moe_fused(num_tokens_buf: torch.Tensor)"
         ),
     ),
-    LineRule(
+    line_rule(
         "aiter_built",
         "finish build [",
         rf"(?P<own>\[aiter\] )?finish build \[(?P<what>\w{{1,120}})\], cost {SECONDS}s",
-        build=_built,
+        _built,
+        Sample(
+            "(Worker_TP2 pid=2) [aiter] finish build [module_rmsnorm], cost 281.1s ",
+            {
+                "topic": "kernel_build",
+                "values": {"what": "module_rmsnorm", "duration_s": 281.1},
+            },
+        ),
+        Sample(
+            "(Worker_TP2 pid=2) [2026-03-10 20:16:30] INFO core.py:863: finish build "
+            "[module_rmsnorm], cost 281.1s",
+            {"name": "kernel_build", "edge": "end", "duration_s": 281.1},
+        ),
         device="rocm",
         startup_only=True,
-        samples=(
-            Sample(
-                "(Worker_TP2 pid=2) [aiter] finish build [module_rmsnorm], cost 281.1s ",
-                {
-                    "topic": "kernel_build",
-                    "values": {"what": "module_rmsnorm", "duration_s": 281.1},
-                },
-            ),
-            Sample(
-                "(Worker_TP2 pid=2) [2026-03-10 20:16:30] INFO core.py:863: finish build "
-                "[module_rmsnorm], cost 281.1s",
-                {"name": "kernel_build", "edge": "end", "duration_s": 281.1},
-            ),
-        ),
     ),
-    LineRule(
+    line_rule(
         "runtime_jit",
         "Kernel JIT",
         r"Kernel JIT monitor activated.{0,100}",
-        build=_warmed,
-        samples=(
-            Sample(
-                "(Worker_TP0 pid=2) INFO 07-16 20:04:11 [jit_monitor.py:79] Kernel JIT "
-                "monitor activated; monitored JIT compilations during inference",
-                {"topic": "jit_monitor"},
-            ),
+        _warmed,
+        Sample(
+            "(Worker_TP0 pid=2) INFO 07-16 20:04:11 [jit_monitor.py:79] Kernel JIT "
+            "monitor activated; monitored JIT compilations during inference",
+            {"topic": "jit_monitor"},
         ),
     ),
     note_rule(
@@ -238,8 +235,8 @@ KERNEL_RULES: tuple[LineRule, ...] = (
         "FlashInfer autotune because it is disabled",
         r"Skipping FlashInfer autotune because it is disabled\.",
         "autotune",
-        "INFO 10-16 20:03:58 [kernel_warmup.py:255] Skipping FlashInfer autotune because "
-        "it is disabled.",
+        "INFO 10-16 20:03:58 [kernel_warmup.py:255] Skipping FlashInfer autotune "
+        "because it is disabled.",
         outcome="off",
         startup_only=True,
     ),
@@ -260,8 +257,8 @@ KERNEL_RULES: tuple[LineRule, ...] = (
         r"\((?P<new>\d{1,9}) new, (?P<previous>\d{1,9}) from previous config\)",
         "autotune",
         "2026-08-01 21:23:31,152 - INFO - autotuner.py:1808 - flashinfer.jit: "
-        "[Autotuner]: Saved 84 configs to /c/autotune_configs.json (84 new, 0 "
-        "from previous config)",
+        "[Autotuner]: Saved 84 configs to /c/autotune_configs.json (84 new, 0 from "
+        "previous config)",
         values={"new": 84, "previous": 0, "path": "/c/autotune_configs.json"},
     ),
 )

@@ -8,7 +8,7 @@ Source: vLLM `config/`, `platforms/`, `compilation/`, `v1/core/kv_cache_utils.py
 
 from __future__ import annotations
 
-from parsers.base import NUMBER, LineRule, Sample, note_rule, phase_rule
+from parsers.base import NUMBER, LineRule, Sample, line_rule, note_rule, phase_rule
 from warmup_insights.model.events import ConfigRecorded
 from warmup_insights.units import GIB, MIB
 
@@ -56,8 +56,8 @@ NOTE_RULES: tuple[LineRule, ...] = (
         r"Forcing (?:DYNAMO_ONCE|CompilationMode|enforce eager)|"
         r"using PIECEWISE CUDA graphs and excluding MoE).{0,300})",
         "cuda_graphs",
-        "WARNING 06-03 05:44:02 [model.py:1957] CUDA graph is not supported for Grok1 on "
-        "ROCm yet, fallback to eager mode.",
+        "WARNING 06-03 05:44:02 [model.py:1957] CUDA graph is not supported for Grok1 "
+        "on ROCm yet, fallback to eager mode.",
         files=_CONFIG,
     ),
     note_rule(
@@ -85,8 +85,8 @@ NOTE_RULES: tuple[LineRule, ...] = (
         r".{1,80}? does not support full CUDA graphs; .{1,100}|"
         r"No valid cudagraph sizes after rounding .{1,300}",
         "cuda_graphs",
-        "INFO 02-05 00:05:36 [config.py:271] Overriding max cuda graph capture size to "
-        "768 for performance.",
+        "INFO 02-05 00:05:36 [config.py:271] Overriding max cuda graph capture size "
+        "to 768 for performance.",
         values={"max_size": 768},
         startup_only=True,
     ),
@@ -107,25 +107,23 @@ NOTE_RULES: tuple[LineRule, ...] = (
             "each_bytes": round(1.25 * MIB),
         },
     ),
-    LineRule(
+    line_rule(
         "model_runner",
         ("Using V2 Model Runner", "using the V1 model runner instead"),
         r"Using (?P<version>V\d) Model Runner|.{0,200}?; using the (?P<instead>V\d) model "
         r"runner instead",
-        build=lambda match: ConfigRecorded(
+        lambda match: ConfigRecorded(
             settings={"model_runner": match["version"] or match["instead"]}
         ),
-        samples=(
-            Sample(
-                "(Worker pid=2) INFO 07-25 14:02:32 [gpu_worker.py:378] Using V2 Model "
-                "Runner",
-                {"settings": {"model_runner": "V2"}},
-            ),
-            Sample(
-                "WARNING 11-20 07:44:35 [vllm.py:577] Model Runner V2 requires Triton; "
-                "using the V1 model runner instead.",
-                {"settings": {"model_runner": "V1"}},
-            ),
+        Sample(
+            "(Worker pid=2) INFO 07-25 14:02:32 [gpu_worker.py:378] Using V2 Model "
+            "Runner",
+            {"settings": {"model_runner": "V2"}},
+        ),
+        Sample(
+            "WARNING 11-20 07:44:35 [vllm.py:577] Model Runner V2 requires Triton; "
+            "using the V1 model runner instead.",
+            {"settings": {"model_runner": "V1"}},
         ),
     ),
     note_rule(
@@ -149,8 +147,8 @@ NOTE_RULES: tuple[LineRule, ...] = (
         r"yet\. Disabling .{1,100}|"
         r"`torch\.compile` is turned on, but the model .{1,300})",
         "compile",
-        "WARNING 01-16 20:04:12 [decorators.py:300] Cannot save aot compilation to path "
-        "/c/model, error: x",
+        "WARNING 01-16 20:04:12 [decorators.py:300] Cannot save aot compilation to "
+        "path /c/model, error: x",
         startup_only=True,
     ),
     note_rule(
@@ -172,8 +170,8 @@ NOTE_RULES: tuple[LineRule, ...] = (
         r"There is a latency regression when using chunked local attention with the hybrid "
         r"KV cache manager\. .{1,300}",
         "kv_cache",
-        "WARNING 07-16 20:03:56 [kv_cache_utils.py:900] Add 2 padding layers, may waste "
-        "at most 6.25% KV cache memory",
+        "WARNING 07-16 20:03:56 [kv_cache_utils.py:900] Add 2 padding layers, may "
+        "waste at most 6.25% KV cache memory",
         startup_only=True,
     ),
     note_rule(
@@ -189,8 +187,8 @@ NOTE_RULES: tuple[LineRule, ...] = (
         r"Created mmap file .{1,300}|HiSparse HMA: .{1,300}|Enabled experimental HiSparse HMA .{1,200}|"
         r"RoutedExpertsManager CPU buffer: .{1,200}",
         "kv_offload",
-        "INFO 09-16 20:04:12 [manager.py:120] SimpleCPUOffloadScheduler: Allocating 2048 "
-        "offload blocks (16.00 GB, mode=eager, backend=cpu)",
+        "INFO 09-16 20:04:12 [manager.py:120] SimpleCPUOffloadScheduler: Allocating "
+        "2048 offload blocks (16.00 GB, mode=eager, backend=cpu)",
         startup_only=True,
     ),
     phase_rule(
@@ -223,8 +221,8 @@ NOTE_RULES: tuple[LineRule, ...] = (
         r"Total CPU offloaded parameters: .{1,60}|"
         r"\[PrefetchOffloader\] Initialized \d{1,7} modules\. .{1,300}",
         "memory",
-        "DEBUG 09-16 20:04:12 [base_loader.py:70] Peak GPU memory after loading weights: "
-        "15.25 GiB",
+        "DEBUG 09-16 20:04:12 [base_loader.py:70] Peak GPU memory after loading "
+        "weights: 15.25 GiB",
         values={"peak_bytes": round(15.25 * GIB)},
         startup_only=True,
     ),
@@ -242,8 +240,8 @@ NOTE_RULES: tuple[LineRule, ...] = (
         ("Binding worker subprocess", "Binding EngineCore subprocess"),
         r"Binding (?:worker|EngineCore) subprocess \(.{1,100}?\) to .{1,300}",
         "numa",
-        "INFO 07-16 19:53:01 [numa_utils.py:331] Binding worker subprocess (local_rank=1, "
-        "gpu_index=1) to CPUs 0-31 and NUMA node 0",
+        "INFO 07-16 19:53:01 [numa_utils.py:331] Binding worker subprocess "
+        "(local_rank=1, gpu_index=1) to CPUs 0-31 and NUMA node 0",
         startup_only=True,
     ),
     note_rule(
