@@ -27,6 +27,7 @@ from parsers.engine.signals import (
     PrecompileStarted,
     ShapeBegun,
 )
+from parsers.rules.of_device import tpu_note, tpu_phase, tpu_rule
 from parsers.rules.tpu_memory import MEMORY_RULES
 from warmup_insights.model.events import BucketsGenerated, CompileFinished, PhaseMarked
 
@@ -86,7 +87,7 @@ _ENDED = rf" finished in (?:in )?(?P<duration_s>{_NUM}) \[secs\]"
 
 _RULES: tuple[LineRule, ...] = (
     *MEMORY_RULES,
-    line_rule(
+    tpu_rule(
         "tpu_paddings",
         "paddings: [",
         r"Prepared (?P<kind>token|request|attn request) paddings: (?P<list>\[[\d, ]{1,20000}\])",
@@ -100,10 +101,9 @@ _RULES: tuple[LineRule, ...] = (
                 "dimensions": ["num_tokens"],
             },
         ),
-        device="tpu",
         engine="tpu-inference",
     ),
-    line_rule(
+    tpu_rule(
         "tpu_precompile",
         "Precompile ",
         rf"Precompile {_NAME}{_SHAPE}",
@@ -120,9 +120,8 @@ _RULES: tuple[LineRule, ...] = (
             "SharedAttentionMetadata(input_positions=Array([1, 1, 1, 1,",
             {"graph": "backbone", "shape": "{'num_tokens': 32, 'num_reqs': 256}"},
         ),
-        device="tpu",
     ),
-    line_rule(
+    tpu_rule(
         "tpu_graph_compiled",
         "Compilation of ",
         rf"Compilation of {_NAME}{_SHAPE}(?P<rest>.{{0,8000}})",
@@ -143,9 +142,8 @@ _RULES: tuple[LineRule, ...] = (
             "SharedAttentionMetadata(input_positions=Array([1, 1, 1, 1,",
             {"graph": "backbone", "shape": "{'num_tokens': 64, 'num_reqs': 128}"},
         ),
-        device="tpu",
     ),
-    line_rule(
+    tpu_rule(
         "tpu_compiled",
         "[secs]",
         rf"(?:Compilation|\)\}}){_ENDED}",
@@ -161,9 +159,8 @@ _RULES: tuple[LineRule, ...] = (
             {"duration_s": 7.25},
         ),
         anywhere=True,
-        device="tpu",
     ),
-    line_rule(
+    tpu_rule(
         "tpu_compiled_in_tree",
         "Compilation for ",
         r"(?:\s{1,8}-- )?Compilation for (?P<what>prefill|prefix prefill|decode) done in "
@@ -180,9 +177,8 @@ _RULES: tuple[LineRule, ...] = (
             {"what": "prefix prefill", "duration_s": 17.25},
         ),
         fixed={"from_cache": None},
-        device="tpu",
     ),
-    line_rule(
+    tpu_rule(
         "tpu_graph_started",
         "with different input shapes",
         r"Compiling (?P<graph>[a-z_][a-z0-9_ ]{0,60}?) with different input shapes",
@@ -192,9 +188,8 @@ _RULES: tuple[LineRule, ...] = (
             "with different input shapes.",
             {"graph": "compute_logits", "shape": ""},
         ),
-        device="tpu",
     ),
-    line_rule(
+    tpu_rule(
         "tpu_paddings_begun",
         (
             "Preparing request paddings",
@@ -220,7 +215,6 @@ _RULES: tuple[LineRule, ...] = (
             "paddings:",
             {"phase": "requests", "dimension": "num_reqs"},
         ),
-        device="tpu",
     ),
     line_rule(
         "tpu_padding",
@@ -242,7 +236,7 @@ _RULES: tuple[LineRule, ...] = (
         ),
         files=("tpu_model_runner.py",),
     ),
-    phase_rule(
+    tpu_phase(
         "tpu_precompile_started",
         "Precompile all the subgraphs",
         r"Precompile all the subgraphs",
@@ -252,9 +246,8 @@ _RULES: tuple[LineRule, ...] = (
             "INFO 10-21 20:57:35 [compilation_manager.py:73] Precompile all the "
             "subgraphs with possible input shapes."
         ),
-        device="tpu",
     ),
-    phase_rule(
+    tpu_phase(
         "tpu_warmup_pass",
         "Warm-up call pass finished",
         r"Warm-up call pass finished in (?P<duration_s>[\d.]{1,16}) \[secs\]",
@@ -265,9 +258,8 @@ _RULES: tuple[LineRule, ...] = (
             "finished in 4.50 [secs] over 12 tasks.",
             {"duration_s": 4.5},
         ),
-        device="tpu",
     ),
-    line_rule(
+    tpu_rule(
         "tpu_stage_compiled",
         ("Encoder compilation finished", "pre-compilation finished"),
         r"(?P<what>Multimodal .{1,40}? Encoder|KV cache swap) "
@@ -280,7 +272,6 @@ _RULES: tuple[LineRule, ...] = (
             {"what": "Multimodal image Encoder", "duration_s": 7.25},
         ),
         fixed={"from_cache": None},
-        device="tpu",
     ),
     phase_rule(
         "tpu_encoder_profiled",
@@ -295,14 +286,13 @@ _RULES: tuple[LineRule, ...] = (
             {"duration_s": 7.25},
         ),
     ),
-    note_rule(
+    tpu_note(
         PARTED,
         "Creating DisaggEngineCore",
         r"Creating DisaggEngineCore(?:Proc)? with slice_sizes .{1,200}",
         "tpu",
         "INFO 08-21 20:56:35 [core_tpu.py:647] Creating DisaggEngineCoreProc with "
         "slice_sizes [4, 4]...",
-        device="tpu",
         engine="tpu-inference",
     ),
     note_rule(

@@ -27,8 +27,7 @@ def _table(match: re.Match[str]) -> Made:
 def _bench_edge(
     rule: str, hint: str, pattern: str, name: str | None, line: str
 ) -> LineRule:
-    return line_rule(
-        rule, hint, pattern, BenchEdge, Sample(line),fixed={"name": name}, )  # fmt: skip
+    return line_rule(rule, hint, pattern, BenchEdge, Sample(line), fixed={"name": name})
 
 
 RULES: tuple[LineRule, ...] = (

@@ -8,20 +8,13 @@ from __future__ import annotations
 
 import re
 
-from parsers.base import (
-    Dialect,
-    LineRule,
-    Made,
-    Sample,
-    line_rule,
-    note_rule,
-    phase_rule,
-)
+from parsers.base import Dialect, LineRule, Made, Sample
 from parsers.engine.signals import StepLine
 from parsers.rules.hpu_buckets import BUCKET_RULES
 from parsers.rules.hpu_memory import MEMORY_RULES, SIZE
 from parsers.rules.hpu_misses import MISS_RULES
 from parsers.rules.hpu_warmup import WARMUP_RULES
+from parsers.rules.of_device import fork_note, fork_phase, fork_rule, hpu_note
 from warmup_insights.model.events import (
     CompileFinished,
     GraphBudgetSet,
@@ -61,7 +54,7 @@ def _old_skip(match: re.Match[str]) -> Made:
 
 
 _RULES: tuple[LineRule, ...] = (
-    line_rule(
+    fork_rule(
         "fork_graph_budget",
         "of free device memory for HPUGraphs",
         rf"Using (?P<total_bytes>{SIZE})/(?P<free_bytes>{SIZE}) of free device memory for HPUGraphs"
@@ -91,10 +84,8 @@ _RULES: tuple[LineRule, ...] = (
             "prompt and 11.095 GiB for decode (VLLM_GRAPH_PROMPT_RATIO=0.3)",
             {"prompt_bytes": round(4.755 * GIB), "decode_bytes": round(11.095 * GIB)},
         ),
-        engine="vllm-fork",
-        device="hpu",
     ),
-    line_rule(
+    fork_rule(
         "fork_warmup_step_1_16",
         "is_prompt:",
         r"\[Warmup\]\[(?P<index>\d{1,6})/(?P<total>\d{1,6})\] batch_size:"
@@ -106,10 +97,8 @@ _RULES: tuple[LineRule, ...] = (
             "batch_size:4 seq_len:1024 is_prompt:True mem_usage:62.3%",
             {"phase": "prompt", "bucket": (4, 1024), "index": 1, "total": None},
         ),
-        engine="vllm-fork",
-        device="hpu",
     ),
-    line_rule(
+    fork_rule(
         "fork_capture_1_16",
         ("Capturing HpuGraph for batch", "HPUGraphRunner for batch"),
         r"\[(?P<index>\d{1,6})/(?P<total>\d{1,6})\] Capturing "
@@ -130,10 +119,8 @@ _RULES: tuple[LineRule, ...] = (
             "seconds! Took 3 GiB of device memory (22 GiB/94.62 GiB used)",
             {"bucket": (8, 512), "index": 4, "memory_bytes": 3 * GIB},
         ),
-        engine="vllm-fork",
-        device="hpu",
     ),
-    line_rule(
+    fork_rule(
         "fork_capture_end_1_16",
         "Graph capturing finished in",
         r"Graph capturing finished in (?P<duration_s>[\d.]{1,12}) secs, allocated "
@@ -144,10 +131,8 @@ _RULES: tuple[LineRule, ...] = (
             "in 60 secs, allocated 10 GiB of device memory (30 GiB/94.62 GiB used)",
             {"duration_s": 60.0, "memory_bytes": 10 * GIB},
         ),
-        engine="vllm-fork",
-        device="hpu",
     ),
-    phase_rule(
+    fork_phase(
         "fork_capture_start_1_16",
         ("Capturing the model for HPUGraphs", "valid HPUGraphs"),
         r"Capturing the model for HPUGraphs\.|Starting capture \d{1,6} valid HPUGraphs\.",
@@ -158,10 +143,8 @@ _RULES: tuple[LineRule, ...] = (
             "valid HPUGraphs. Skipping capture of 12/60 graphs due to batch/context "
             "constraints."
         ),
-        engine="vllm-fork",
-        device="hpu",
     ),
-    line_rule(
+    fork_rule(
         "fork_graph_skipped",
         "warmup skipped: is_prompt",
         r"warmup skipped: is_prompt: (?P<prompt>True|False), batch_size: "
@@ -174,20 +157,16 @@ _RULES: tuple[LineRule, ...] = (
             "78028018.23873146",
             {"phase": "decode", "bucket": (32, 1280), "estimate_bytes": 78028018},
         ),
-        engine="vllm-fork",
-        device="hpu",
     ),
-    note_rule(
+    fork_note(
         "fork_prompt_graphs_skipped",
         "Skipping prompt graph warmup",
         r"Skipping prompt graph warmup",
         "graphs_skipped",
         "INFO 06-19 07:41:34 habana_model_runner.py:966] Skipping prompt graph "
         "warmup...",
-        engine="vllm-fork",
-        device="hpu",
     ),
-    line_rule(
+    fork_rule(
         "fork_recompile",
         "VLLM_HPU_STEP_GRAPH_COMPILATION",
         r"VLLM_HPU_STEP_GRAPH_COMPILATION: (?P<detail>.{1,300})",
@@ -198,10 +177,8 @@ _RULES: tuple[LineRule, ...] = (
             "max_context_len: 0, max_num_blocks 4"
         ),
         fixed={"what": "recipe"},
-        engine="vllm-fork",
-        device="hpu",
     ),
-    note_rule(
+    hpu_note(
         "fork_cpu_fallback",
         "VLLM_HPU_STEP_CPU_FALLBACK",
         r"VLLM_HPU_STEP_CPU_FALLBACK: .{1,300}?, is_prompt: (?:True|False), num_seqs: "
@@ -211,15 +188,13 @@ _RULES: tuple[LineRule, ...] = (
         "WARNING 05-08 10:00:00 [hpu_worker.py:250] VLLM_HPU_STEP_CPU_FALLBACK: [(3, "
         "2)], is_prompt: True, num_seqs: 4, max_context_len: 17, max_num_blocks 9",
         values={"num_seqs": 4, "max_context_len": 17, "max_num_blocks": 9},
-        device="hpu",
     ),
-    note_rule(
+    hpu_note(
         "fork_file",
         "PT_COMPILE_ONLY_MODE",
         r"Cannot use PT_COMPILE_ONLY_MODE\..{0,200}|Using PT_COMPILE_ONLY_MODE\.",
         "compile_only_mode",
         "DEBUG 05-08 10:00:00 hpu_model_runner.py:900] Using PT_COMPILE_ONLY_MODE.",
-        device="hpu",
     ),
 )
 

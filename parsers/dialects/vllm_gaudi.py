@@ -18,17 +18,12 @@ from parsers.engine.signals import (
     ValidationMarked,
 )
 from parsers.rules.gaudi_notes import GAUDI_NOTE_RULES
-from parsers.rules.gaudi_stages import (
-    DEFRAG_RULES,
-    SAMPLER_RULES,
-    gaudi_note,
-    gaudi_phase,
-    gaudi_rule,
-)
+from parsers.rules.gaudi_stages import DEFRAG_RULES, SAMPLER_RULES
 from parsers.rules.hpu_buckets import BUCKET_RULES
 from parsers.rules.hpu_memory import MEMORY_RULES
 from parsers.rules.hpu_misses import MISS_RULES
 from parsers.rules.hpu_warmup import WARMUP_RULES
+from parsers.rules.of_device import gaudi_note, gaudi_phase, gaudi_rule
 from warmup_insights.model.events import (
     Bucket,
     BucketsGenerated,

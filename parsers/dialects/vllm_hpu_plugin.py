@@ -14,6 +14,7 @@ from parsers.rules.hpu_buckets import BUCKET_RULES
 from parsers.rules.hpu_memory import MEMORY_RULES
 from parsers.rules.hpu_misses import MISS_RULES
 from parsers.rules.hpu_warmup import WARMUP_RULES
+from parsers.rules.of_device import hpu_rule
 from warmup_insights.model.events import ConfigRecorded, Note
 
 _GENERATION = re.compile(r"\+(gaudi\d?)(?!\w)")
@@ -29,7 +30,7 @@ def _detected(match: re.Match[str]) -> Made:
 
 
 _RULES: tuple[LineRule, ...] = (
-    line_rule(
+    hpu_rule(
         "detected_flags",
         ("Detected flags: [", "Detected capabilities: ["),
         r"Detected (?P<kind>flags|capabilities): \[(?P<value>(?:[-+]\w{1,60} ?){0,100})\]",
@@ -48,9 +49,8 @@ _RULES: tuple[LineRule, ...] = (
             {"device_name": "gaudi"},
         ),
         Sample("Detected capabilities: [+index_copy]", {"device_name": None}),
-        device="hpu",
     ),
-    line_rule(
+    hpu_rule(
         "bridge_value",
         "PT_HPU_",
         r" (?P<key>PT_HPU_\w{1,80}) = ?(?P<value>[^\n]{0,200})$",
@@ -59,7 +59,6 @@ _RULES: tuple[LineRule, ...] = (
             " PT_HPU_RECIPE_CACHE_CONFIG = ,false,1024",
             {"key": "PT_HPU_RECIPE_CACHE_CONFIG", "value": ",false,1024"},
         ),
-        device="hpu",
     ),
     line_rule(
         "bridge_host",
@@ -68,7 +67,7 @@ _RULES: tuple[LineRule, ...] = (
         ConfigLine,
         Sample("CPU RAM       : 1007 GB", {"key": "CPU RAM", "value": "1007 GB"}),
     ),
-    line_rule(
+    hpu_rule(
         "bridge_box",
         "PT BRIDGE CONFIGURATION",
         r"={3,60} (?:HABANA|HPU) PT BRIDGE CONFIGURATION",
@@ -77,9 +76,8 @@ _RULES: tuple[LineRule, ...] = (
             "============================= HPU PT BRIDGE CONFIGURATION ON RANK = 0 "
             "============= "
         ),
-        device="hpu",
     ),
-    line_rule(
+    hpu_rule(
         "experimental_variables",
         "environment variables are considered experimental",
         r"Following (?P<text>environment variables are considered experimental: .{1,400})",
@@ -89,7 +87,6 @@ _RULES: tuple[LineRule, ...] = (
             "are considered experimental: VLLM_X, VLLM_Y"
         ),
         fixed={"topic": "experimental"},
-        device="hpu",
     ),
 )
 

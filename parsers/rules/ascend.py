@@ -5,13 +5,14 @@ Source: vllm-ascend `worker/worker.py` and `worker/model_runner_v1.py`.
 
 from __future__ import annotations
 
-from parsers.base import NUMBER, LineRule, Sample, line_rule, phase_rule
+from parsers.base import NUMBER, LineRule, Sample, phase_rule
+from parsers.rules.of_device import ascend_rule
 from parsers.rules.vllm_memory import GRAPHS_TOOK, ON_STARTUP, SUGGESTED
 from warmup_insights.model.events import MemoryBudgetSet
 from warmup_insights.units import GIB
 
 ASCEND_RULES: tuple[LineRule, ...] = (
-    line_rule(
+    ascend_rule(
         "ascend_model_class",
         "new model class vllm_ascend",
         # vLLM `model_executor/models/registry.py`, of a model that a plugin replaces.
@@ -23,9 +24,8 @@ ASCEND_RULES: tuple[LineRule, ...] = (
             "DeepSeekMTPModel is already registered, and will be overwritten by the "
             "new model class vllm_ascend.models.deepseek_mtp:CustomDeepSeekMTP."
         ),
-        device="ascend",
     ),
-    line_rule(
+    ascend_rule(
         "ascend_memory_on_startup",
         "GiB for NPU graph memory",
         rf"{ON_STARTUP}Actual usage: (?P<weights_gib>{NUMBER}) GiB for weights, "
@@ -59,9 +59,8 @@ ASCEND_RULES: tuple[LineRule, ...] = (
                 "kv_cache_bytes": round(37.75 * GIB),
             },
         ),
-        device="ascend",
     ),
-    line_rule(
+    ascend_rule(
         "ascend_kv_cache_budget",
         "Available memory: ",
         r"Available memory: (?P<kv_cache_bytes>\d{1,18}), total memory: (?P<total_bytes>\d{1,18})$",
@@ -71,9 +70,8 @@ ASCEND_RULES: tuple[LineRule, ...] = (
             "memory: 11857880064, total memory: 65452113920",
             {"kv_cache_bytes": 11857880064, "total_bytes": 65452113920},
         ),
-        device="ascend",
     ),
-    line_rule(
+    ascend_rule(
         "ascend_graph_sizes",
         ("ACL graph batch sizes", "batch sizes for ACL graph", "enabled on NPU"),
         r"(?:Calculated maximum supported|(?:Adjusted|No adjustment needed for) ACL|"
@@ -83,7 +81,6 @@ ASCEND_RULES: tuple[LineRule, ...] = (
             "(EngineCore_1 pid=20) INFO 08-20 10:00:02 [utils.py:334] Calculated "
             "maximum supported batch sizes for ACL graph: 25"
         ),
-        device="ascend",
     ),
     phase_rule(
         "ascend_model_loaded",

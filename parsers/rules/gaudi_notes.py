@@ -12,8 +12,7 @@ from parsers.base import LineRule, Made, Sample
 from parsers.engine.convert import model_of
 from parsers.engine.evidence import ENGINE_CONFIG
 from parsers.engine.signals import FailureLine, OmittedBucket
-from parsers.rules.gaudi_stages import gaudi_note as _note
-from parsers.rules.gaudi_stages import gaudi_rule
+from parsers.rules.of_device import gaudi_note, gaudi_rule
 from warmup_insights.model.events import (
     BucketUsed,
     ConfigRecorded,
@@ -55,7 +54,7 @@ GAUDI_NOTE_RULES: tuple[LineRule, ...] = (
             "vllm_gaudi.models.qwen3_vl:HpuQwen3_VLForConditionalGeneration."
         ),
     ),
-    _note(
+    gaudi_note(
         "file_buckets_omitted",
         "were omitted during warmup",
         r"The following \w{1,20} buckets from custom bucketing file .{1,100}",
@@ -77,7 +76,7 @@ GAUDI_NOTE_RULES: tuple[LineRule, ...] = (
         levels=("WARNING",),
         startup_only=True,
     ),
-    _note(
+    gaudi_note(
         "gaudi_decision",
         (
             "INC quantization detected",
@@ -93,7 +92,7 @@ GAUDI_NOTE_RULES: tuple[LineRule, ...] = (
         "INFO 01-21 07:43:17 [platform.py:160] [HPU] INC quantization detected, "
         "loading weights to CPU first",
     ),
-    _note(
+    gaudi_note(
         "bucket_capped",
         ("exceeds theoretical max", "exceeds total KV blocks"),
         r"Fallback prompt ctx (?P<num_blocks>\d{1,12}) exceeds theoretical max "
@@ -164,7 +163,7 @@ GAUDI_NOTE_RULES: tuple[LineRule, ...] = (
             {"num_blocks": 4108},
         ),
     ),
-    _note(
+    gaudi_note(
         "model_switch_note",
         (
             "[gaudi_reconfigure] rollback",
@@ -188,7 +187,7 @@ GAUDI_NOTE_RULES: tuple[LineRule, ...] = (
         values={"duration_s": 13.5},
     ),
     # What the scheduler divides by its blocks; the states beside them take the rest.
-    _note(
+    gaudi_note(
         "hybrid_cache",
         ("adjusted usable KV cache from", "HPU hybrid cache: reducing"),
         r"Hybrid model .{1,60}?: adjusted usable KV cache from .{1,200}|"
@@ -222,7 +221,7 @@ GAUDI_NOTE_RULES: tuple[LineRule, ...] = (
         ),
         fixed={"stage": "host_batch"},
     ),
-    _note(
+    gaudi_note(
         "gaudi_note",
         (
             "HPU hybrid cache",

@@ -6,22 +6,14 @@ Source: vllm-gaudi `vllm_gaudi/v1/worker/hpu_model_runner.py`,
 
 from __future__ import annotations
 
-from functools import partial
-
-from parsers.base import Sample, line_rule, note_rule, phase_rule
+from parsers.base import Sample
+from parsers.rules.of_device import gaudi_note, gaudi_phase, gaudi_rule
 from warmup_insights.model.events import (
     DefragRan,
     DefragWarmup,
     SamplerConfig,
     SamplerWarmup,
 )
-
-gaudi_rule = partial(line_rule, engine="vllm-gaudi", device="hpu")
-"""A line that only vllm-gaudi prints."""
-gaudi_note = partial(note_rule, engine="vllm-gaudi", device="hpu")
-"""A line that only vllm-gaudi prints, kept with its text and figures."""
-gaudi_phase = partial(phase_rule, engine="vllm-gaudi", device="hpu")
-"""A line of only vllm-gaudi at which a phase begins or ends."""
 
 SAMPLER_RULES = (
     gaudi_rule(

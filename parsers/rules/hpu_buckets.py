@@ -11,6 +11,7 @@ import re
 from parsers.base import LineRule, Made, Sample, line_rule, note_rule
 from parsers.engine.convert import CUT_WORD, ints_of, names_of, phase_of, text_of
 from parsers.engine.signals import OmittedBucket
+from parsers.rules.of_device import hpu_note, hpu_rule
 from warmup_insights.model.events import (
     BucketRangesConfigured,
     BucketsGenerated,
@@ -57,7 +58,7 @@ def _setting(match: re.Match[str]) -> Made:
 PHASE = r"(?P<phase>[A-Za-z_]{3,20}(?: decode)?)"
 
 BUCKET_RULES: tuple[LineRule, ...] = (
-    line_rule(
+    hpu_rule(
         "bucket_ranges",
         "bucket config (min",
         rf"{PHASE} bucket config \((?P<parameters>min[\w, ]{{1,60}})\) "
@@ -87,9 +88,8 @@ BUCKET_RULES: tuple[LineRule, ...] = (
             "query:[128, 128, 2048, 512, 25], blocks:[0, 1, 15, 8, 25]",
             {"parameters": ["min", "step", "max", "pad_max", "pad_percent"]},
         ),
-        device="hpu",
     ),
-    line_rule(
+    hpu_rule(
         "buckets_generated",
         "buckets",
         rf"Generated (?P<count>\d{{1,7}}) {PHASE} buckets"
@@ -129,9 +129,8 @@ BUCKET_RULES: tuple[LineRule, ...] = (
             "[bs, query, num_blocks]: [(1, 2, 8), (2, 2, 8)]",
             {"phase": "spec_decode", "count": 12},
         ),
-        device="hpu",
     ),
-    line_rule(
+    hpu_rule(
         "buckets_omitted",
         "Omitted ",
         rf"Omitted (?P<count>\d{{1,7}}) {PHASE} buckets(?: (?P<reason>due to .{{1,200}}))?:?",
@@ -145,9 +144,8 @@ BUCKET_RULES: tuple[LineRule, ...] = (
                 "reason": "due to exceeded token budget (max_num_batched_tokens=4096)",
             },
         ),
-        device="hpu",
     ),
-    line_rule(
+    hpu_rule(
         "buckets_omitted_list",
         "Omitted ",
         rf"Omitted {PHASE} buckets: (?P<buckets>\[.*)",
@@ -157,9 +155,8 @@ BUCKET_RULES: tuple[LineRule, ...] = (
             "[(8, 640), (8, 768)]",
             {"phase": "prompt", "buckets": [(8, 640), (8, 768)]},
         ),
-        device="hpu",
     ),
-    line_rule(
+    hpu_rule(
         "bucket_omitted_condition",
         "'-> ",
         r"\s{0,8}\('(?:condition: )?(?P<condition>[^']{1,200})', '-> [^']{1,80}', "
@@ -173,9 +170,8 @@ BUCKET_RULES: tuple[LineRule, ...] = (
                 "bucket": (16, 2048, 0),
             },
         ),
-        device="hpu",
     ),
-    line_rule(
+    hpu_rule(
         "bucket_environment",
         "_BUCKET_",
         r"(?P<key>VLLM_(?:PROMPT|DECODE)_(?:BS|SEQ|QUERY|CTX|BLOCK)_BUCKET_"
@@ -194,9 +190,8 @@ BUCKET_RULES: tuple[LineRule, ...] = (
             "(default:32)",
             {"environment": {"VLLM_DECODE_BS_BUCKET_STEP": "4"}, "defaults": []},
         ),
-        device="hpu",
     ),
-    note_rule(
+    hpu_note(
         "bucket_setting_overwritten",
         ("will be overwritten", " is higher than max_blocks"),
         r"Using Exponential Strategy - Your configuration .{1,200}|"
@@ -208,9 +203,8 @@ BUCKET_RULES: tuple[LineRule, ...] = (
         "higher than max_blocks=128. Your configuration "
         "VLLM_DECODE_BLOCK_BUCKET_MAX=4096 will be overwritten to "
         "VLLM_DECODE_BLOCK_BUCKET_MAX=128",
-        device="hpu",
     ),
-    line_rule(
+    hpu_rule(
         "bucket_strategy_overridden",
         "Overriding bucketing strategy",
         r"Overriding bucketing strategy \w{1,60} with \w{1,60} due to "
@@ -222,9 +216,8 @@ BUCKET_RULES: tuple[LineRule, ...] = (
             "VLLM_EXPONENTIAL_BUCKETING=false",
             {"environment": {"VLLM_EXPONENTIAL_BUCKETING": "false"}},
         ),
-        device="hpu",
     ),
-    note_rule(
+    hpu_note(
         "bucket_setting_old_name",
         ("not set, using ", "VLLM_EXPONENTIAL_BUCKETING is deprecated"),
         r"VLLM_\w{1,60} not set, using VLLM_\w{1,60} value .{1,200}|"
@@ -233,9 +226,8 @@ BUCKET_RULES: tuple[LineRule, ...] = (
         "WARNING 02-04 23:09:47 [linear.py:120] VLLM_PROMPT_QUERY_BUCKET_MIN not set, "
         "using VLLM_PROMPT_SEQ_BUCKET_MIN value (5120) instead. This fallback "
         "behavior is deprecated and will be removed in v0.12.0.",
-        device="hpu",
     ),
-    note_rule(
+    hpu_note(
         "no_buckets",
         (
             "No buckets could be captured",
@@ -247,7 +239,6 @@ BUCKET_RULES: tuple[LineRule, ...] = (
         "no_buckets",
         "WARNING 10-01 07:43:17 [linear.py:300] No buckets could be captured with "
         "following config (min, step, max_warmup): bs:[1, 2, 4], seq:[1, 2, 4]",
-        device="hpu",
     ),
     note_rule(
         "merged_prefill",
@@ -266,7 +257,7 @@ BUCKET_RULES: tuple[LineRule, ...] = (
             "INFO 07-03 07:43:17 [linear.py:300] Overriding prompt bucketing settings!"
         ),
     ),
-    line_rule(
+    hpu_rule(
         "bucketing_off",
         ("Bucketing is OFF", "Bucketing is off"),
         r"Bucketing is (?:OFF\.|off - skipping.{0,60})",
@@ -275,7 +266,6 @@ BUCKET_RULES: tuple[LineRule, ...] = (
             "INFO 11-20 07:31:58 [hpu_model_runner.py:1537] Bucketing is OFF.",
             {"settings": {"use_bucketing": "False"}},
         ),
-        device="hpu",
     ),
     line_rule(
         "bucketing_on",

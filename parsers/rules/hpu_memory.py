@@ -11,6 +11,7 @@ import re
 
 from parsers.base import LineRule, Made, Sample, line_rule
 from parsers.engine.convert import convert_groups
+from parsers.rules.of_device import fork_rule, hpu_rule
 from warmup_insights.model.events import (
     KVCacheAllocated,
     MemoryBudgetSet,
@@ -89,7 +90,7 @@ _HPU_BUDGET = (
 )
 
 MEMORY_RULES: tuple[LineRule, ...] = (
-    line_rule(
+    fork_rule(
         "hpu_memory_took_v0",
         ("of device memory", "Loading model weights took", "init_cache_engine took"),
         rf"(?P<words>{_V0_WORDS})(?: on [\w:]{{1,20}})? took(?: in total)? {TOOK}",
@@ -130,10 +131,8 @@ MEMORY_RULES: tuple[LineRule, ...] = (
                 "used_bytes": round(64.75 * GIB),
             },
         ),
-        engine="vllm-fork",
-        device="hpu",
     ),
-    line_rule(
+    hpu_rule(
         "hpu_memory_took",
         "of device memory",
         rf"(?P<words>{_STAGE_WORDS}) took {TOOK}",
@@ -150,7 +149,6 @@ MEMORY_RULES: tuple[LineRule, ...] = (
             "host memory (475.4 GiB/1007 GiB used)",
             {"stage": "kv_cache", "host_delta_bytes": round(-1.238 * MIB)},
         ),
-        device="hpu",
     ),
     line_rule(
         "hpu_memory_took_gb",
@@ -163,7 +161,7 @@ MEMORY_RULES: tuple[LineRule, ...] = (
             {"stage": "wrap_graphs", "delta_bytes": round(0.1 * GIB)},
         ),
     ),
-    line_rule(
+    fork_rule(
         "hpu_memory_budget",
         "Free device memory: ",
         _HPU_BUDGET + rf"(?P<kv_cache_bytes>{SIZE}) reserved for KV cache\s*$",
@@ -181,10 +179,8 @@ MEMORY_RULES: tuple[LineRule, ...] = (
                 "graph_reserved_fraction": 0.4,
             },
         ),
-        engine="vllm-fork",
-        device="hpu",
     ),
-    line_rule(
+    hpu_rule(
         "hpu_memory_budget_dummy_block",
         "Free device memory: ",
         _HPU_BUDGET + rf"(?P<padding_bytes>{SIZE}) reserved for KV cache dummy block,? "
@@ -197,9 +193,8 @@ MEMORY_RULES: tuple[LineRule, ...] = (
             "dummy block 64.12 GiB reserved for usable KV cache",
             {"kv_cache_bytes": round(64.12 * GIB), "padding_bytes": 64 * 1024},
         ),
-        device="hpu",
     ),
-    line_rule(
+    hpu_rule(
         "hpu_blocks_upstream",
         "# hpu blocks",
         r"# hpu blocks: (?P<num_blocks>[\d,]{1,16}), "
@@ -210,9 +205,8 @@ MEMORY_RULES: tuple[LineRule, ...] = (
             "blocks: 256",
             {"num_blocks": 6399, "num_host_blocks": 256},
         ),
-        device="hpu",
     ),
-    line_rule(
+    fork_rule(
         "hpu_blocks",
         "# HPU blocks",
         r"# HPU blocks: (?P<num_blocks>[\d,]{1,16}), "
@@ -223,10 +217,8 @@ MEMORY_RULES: tuple[LineRule, ...] = (
             "blocks: 0",
             {"num_blocks": 1519, "num_host_blocks": 0},
         ),
-        engine="vllm-fork",
-        device="hpu",
     ),
-    line_rule(
+    hpu_rule(
         "hpu_usable_blocks",
         "Usable num_blocks: ",
         r"Usable num_blocks: (?P<num_blocks>\d{1,12}), actual allocated num_blocks"
@@ -255,6 +247,5 @@ MEMORY_RULES: tuple[LineRule, ...] = (
             "allocated num_blocks: 170624 (_PAD_BLOCK_ID=0, _PAD_SLOT_ID=-1)",
             {"num_blocks": 1332, "block_size": 128},
         ),
-        device="hpu",
     ),
 )

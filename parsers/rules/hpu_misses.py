@@ -6,7 +6,8 @@ Source: vllm-gaudi `extension/bucketing/common.py` and `hpu_model_runner.py`; vl
 
 from __future__ import annotations
 
-from parsers.base import LineRule, Sample, line_rule, note_rule
+from parsers.base import LineRule, Sample
+from parsers.rules.of_device import gaudi_rule, hpu_note, hpu_rule
 from warmup_insights.model.events import BucketMiss
 
 _NUMBER = r"(?:np\.u?int\d{1,2}\(\d{1,12}\)|\d{1,12})"
@@ -14,7 +15,7 @@ _NUMBER = r"(?:np\.u?int\d{1,2}\(\d{1,12}\)|\d{1,12})"
 _SHAPE = rf"{_NUMBER}(?:, ?{_NUMBER}){{0,5}}"
 
 MISS_RULES: tuple[LineRule, ...] = (
-    line_rule(
+    hpu_rule(
         "bucket_miss_configuration",
         "was not warmed-up",
         r"Configuration: (?:rank )?\((?:\d{1,5}, )?'?(?P<phase>[a-z_]{6,16})'?, "
@@ -39,9 +40,8 @@ MISS_RULES: tuple[LineRule, ...] = (
             "Configuration: ('decode', 4, 128) was not warmed-up!",
             {"phase": "decode", "shape": (4, 128)},
         ),
-        device="hpu",
     ),
-    line_rule(
+    gaudi_rule(
         "bucket_miss_unified",
         "was not warmed-up",
         r"Configuration: \(query, shared_blocks, unique_blocks\) "
@@ -54,10 +54,8 @@ MISS_RULES: tuple[LineRule, ...] = (
             {"shape": (8, 0, 4)},
         ),
         fixed={"phase": "unified"},
-        device="hpu",
-        engine="vllm-gaudi",
     ),
-    line_rule(
+    gaudi_rule(
         "bucket_miss_unified_parts",
         "was not warmed-up",
         # Causal, shared and unique part, each a letter or a dash; then three sizes and
@@ -71,10 +69,8 @@ MISS_RULES: tuple[LineRule, ...] = (
             {"shape": (2048, 0, 290)},
         ),
         fixed={"phase": "unified"},
-        device="hpu",
-        engine="vllm-gaudi",
     ),
-    line_rule(
+    hpu_rule(
         "bucket_miss_fallback",
         ("was not prepared", "was not previously warmed up"),
         r"(?P<phase>Prompt|Decode|Unified) bucket for "
@@ -96,9 +92,8 @@ MISS_RULES: tuple[LineRule, ...] = (
             "np.int32(0)) was not prepared. Adding new bucket: (1, 512, np.int32(0))",
             {"phase": "prompt", "shape": (1, 480, 0), "fallback": (1, 512, 0)},
         ),
-        device="hpu",
     ),
-    note_rule(
+    hpu_note(
         "bucket_fallback_capped",
         "exceeds max prepared decode bucket ctx",
         r"Fallback ctx (?P<num_blocks>\d{1,12}) exceeds max prepared decode bucket ctx "
@@ -107,9 +102,8 @@ MISS_RULES: tuple[LineRule, ...] = (
         "WARNING 08-21 07:43:17 [common.py:300] Fallback ctx 4026 exceeds max "
         "prepared decode bucket ctx 3721, capping.",
         values={"num_blocks": 4026, "max_blocks": 3721},
-        device="hpu",
     ),
-    note_rule(
+    hpu_note(
         "bucket_not_found",
         ("Couldn't find a bucket", "No bucket found for"),
         r"Couldn't find a bucket for value: .{1,200}|"
@@ -117,6 +111,5 @@ MISS_RULES: tuple[LineRule, ...] = (
         "no_bucket",
         "WARNING 08-21 07:43:17 [common.py:300] No bucket found for: (8, 0, 4)",
         values={"shape": [8, 0, 4]},
-        device="hpu",
     ),
 )

@@ -9,10 +9,11 @@ from __future__ import annotations
 import re
 from functools import lru_cache
 
-from parsers.base import LineRule, Made, Sample, line_rule
+from parsers.base import LineRule, Made, Sample
 from parsers.engine.convert import phase_of
 from parsers.engine.signals import MixedPrompt, StepLine
 from parsers.rules.hpu_memory import SIZE
+from parsers.rules.of_device import fork_rule, gaudi_rule, hpu_rule
 from warmup_insights.model.events import Bucket, CaptureSummary, WarmupFinished
 from warmup_insights.units import GIB, MIB, parse_bytes
 
@@ -93,7 +94,7 @@ _STEP_HEAD = (
 _FREE = r"(?: free_mem:(?P<free>-?[\d.]{0,20} ?[KMGT]?i?B?))?"
 
 WARMUP_RULES: tuple[LineRule, ...] = (
-    line_rule(
+    hpu_rule(
         "warmup_step",
         "[Warmup][",
         _STEP_HEAD.format(phase=r"(?:Graph/)?[A-Za-z]{5,8}")
@@ -144,9 +145,8 @@ WARMUP_RULES: tuple[LineRule, ...] = (
             "free_mem:95.5 GiB",
             {"phase": "prompt", "mode": None, "bucket": (1, 1024, 7)},
         ),
-        device="hpu",
     ),
-    line_rule(
+    fork_rule(
         "warmup_step_mixed",
         "[Warmup][Graph/mix/",
         _STEP_HEAD.format(phase="Graph/mix/(?:prompt|decode)")
@@ -169,10 +169,8 @@ WARMUP_RULES: tuple[LineRule, ...] = (
                 "bucket": (16, 1, 8599),
             },
         ),
-        device="hpu",
-        engine="vllm-fork",
     ),
-    line_rule(
+    gaudi_rule(
         "warmup_step_unified",
         "[Warmup][Unified",
         _STEP_HEAD.format(phase="Unified CFG")
@@ -185,10 +183,8 @@ WARMUP_RULES: tuple[LineRule, ...] = (
             "unique_blocks:2890 (causal) free_mem:11.16 GiB",
             {"phase": "unified", "bucket": (2048, 256, 2890, 1), "index": 2},
         ),
-        device="hpu",
-        engine="vllm-gaudi",
     ),
-    line_rule(
+    hpu_rule(
         "warmup_step_multimodal",
         ("[Warmup][Graph/Multimodal", "[Warmup][Multimodal"),
         _STEP_HEAD.format(phase=r"(?:Graph/)?Multimodal(?:\((?P<modality>\w{1,30})\))?")
@@ -218,9 +214,8 @@ WARMUP_RULES: tuple[LineRule, ...] = (
             "batch_size:1 seq_len:2048 num_patches:6400 free_mem:15.26 GiB",
             {"bucket": (6400,), "is_over": False, "mode": "eager"},
         ),
-        device="hpu",
     ),
-    line_rule(
+    hpu_rule(
         "capture_summary",
         "captured:",
         r"(?:Graph/)?(?P<phase>Prompt|Decode|Multimodal|prompt|decode) "
@@ -258,9 +253,8 @@ WARMUP_RULES: tuple[LineRule, ...] = (
             "(100.0%) used_mem:67.72 MiB",
             {"phase": "prompt", "percent_reported": 100.0},
         ),
-        device="hpu",
     ),
-    line_rule(
+    hpu_rule(
         "warmup_finished",
         "Warmup finished in",
         r"Warmup finished in (?P<duration_s>[\d.]{1,12}) secs, "
@@ -271,9 +265,8 @@ WARMUP_RULES: tuple[LineRule, ...] = (
             "secs, allocated 14.19 GiB of device memory",
             {"duration_s": 49.0, "allocated_bytes": round(14.19 * GIB)},
         ),
-        device="hpu",
     ),
-    line_rule(
+    hpu_rule(
         "warmup_skipped",
         ("Skipping warmup", "Forcing warmup off"),
         r"Skipping warmup\.\.\.|HPU warmup is currently not supported in V1\. "
@@ -281,6 +274,5 @@ WARMUP_RULES: tuple[LineRule, ...] = (
         WarmupFinished,
         Sample("INFO 11-20 07:44:14 [hpu_model_runner.py:6142] Skipping warmup..."),
         fixed={"skipped": True},
-        device="hpu",
     ),
 )

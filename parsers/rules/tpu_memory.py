@@ -9,17 +9,10 @@ from __future__ import annotations
 import math
 import re
 
-from parsers.base import (
-    NO_LEVEL,
-    LineRule,
-    Made,
-    Sample,
-    line_rule,
-    note_rule,
-    phase_rule,
-)
+from parsers.base import NO_LEVEL, LineRule, Made, Sample, line_rule, phase_rule
 from parsers.engine.convert import text_of
 from parsers.engine.signals import DevicesSeen, FailureLine, HbmLoaded, HbmSums
+from parsers.rules.of_device import tpu_note, tpu_phase, tpu_rule
 from warmup_insights.model.events import (
     ConfigRecorded,
     KVCacheAllocated,
@@ -115,7 +108,7 @@ def _weights_file(match: re.Match[str]) -> list[Made]:
 
 
 MEMORY_RULES: tuple[LineRule, ...] = (
-    line_rule(
+    tpu_rule(
         "tpu_load_started",
         "Init worker | ",
         rf"Init worker \| rank=.{{0,300}}?hbm=\[{_HBM}",
@@ -125,10 +118,9 @@ MEMORY_RULES: tuple[LineRule, ...] = (
             "node_id=0 | is_driver_worker=True | hbm=[(0.0, 31.25)]GiB",
             {"name": "load_model", "edge": "start"},
         ),
-        device="tpu",
         engine="tpu-inference",
     ),
-    line_rule(
+    tpu_rule(
         "tpu_load_ended",
         "Init model | ",
         rf"Init model \| hbm=\[{_HBM}",
@@ -138,10 +130,9 @@ MEMORY_RULES: tuple[LineRule, ...] = (
             "31.25)]GiB",
             {"name": "load_model", "edge": "end"},
         ),
-        device="tpu",
         engine="tpu-inference",
     ),
-    line_rule(
+    tpu_rule(
         "tpu_mesh",
         "Init mesh | ",
         r"Init mesh \| mesh=Mesh\((?P<axes>'\w{1,20}': \d{1,5}(?:, '\w{1,20}': \d{1,5}){0,9})",
@@ -155,10 +146,9 @@ MEMORY_RULES: tuple[LineRule, ...] = (
             "INFO 10-21 20:56:14 [tpu_runner.py:885] Init mesh | mesh=Mesh('data': 1, "
             "'model': 8, axis_types=(Auto, Auto))"
         ),
-        device="tpu",
         engine="tpu-inference",
     ),
-    line_rule(
+    tpu_rule(
         "tpu_memory",
         "Memory statistics | ",
         rf"Memory statistics \| total_hbm_limit_gb=(?P<total_gib>{_NUM})GiB \| "
@@ -178,11 +168,10 @@ MEMORY_RULES: tuple[LineRule, ...] = (
                 "available_bytes": gib(176.44),
             },
         ),
-        device="tpu",
         engine="tpu-inference",
     ),
     # Memory of the first device.
-    note_rule(
+    tpu_note(
         "tpu_kv_cache_renewed",
         ("kv-cache | ", "KV cache delete complete"),
         r"(?:Deleting kv-cache \| num_layers=\d{1,6} \| hbm_before|"
@@ -192,10 +181,9 @@ MEMORY_RULES: tuple[LineRule, ...] = (
         "INFO 08-21 20:57:35 [kv_cache_manager.py:1278] Deleting kv-cache | "
         "num_layers=32 | hbm_before=[(21.5, 31.25), (21.5, 31.25)]Gb",
         values={"used_bytes": gib(21.5), "total_bytes": gib(31.25)},
-        device="tpu",
         engine="tpu-inference",
     ),
-    line_rule(
+    tpu_rule(
         "tpu_fp8_kind",
         "for FP8 KV cache on TPU",
         # The FP8 that there would be, printed at each import: it makes no cache FP8.
@@ -205,10 +193,9 @@ MEMORY_RULES: tuple[LineRule, ...] = (
             "INFO 09-12 02:14:54 [tpu_platform.py:177] Automatically using fp8_e5m2 "
             "for FP8 KV cache on TPU v6e."
         ),
-        device="tpu",
         engine="tpu-inference",
     ),
-    line_rule(
+    tpu_rule(
         "tpu_allocation",
         "That was not possible. There are ",
         # XLA, of errors E0100 and E0101: the line before it has no sizes.
@@ -226,7 +213,6 @@ MEMORY_RULES: tuple[LineRule, ...] = (
         ),
         fixed={"kind": "out_of_memory", "is_detail": True},
         levels=("ERROR", NO_LEVEL),
-        device="tpu",
     ),
     phase_rule(
         "tpu_download",
@@ -253,7 +239,7 @@ MEMORY_RULES: tuple[LineRule, ...] = (
             "o/m/model-00002-of-00004.safetensors"
         ),
     ),
-    phase_rule(
+    tpu_phase(
         "tpu_weights_loaded",
         ("Total time to load model weights", "Loading dummy weights took"),
         r"(?:Total time to load model weights from storage to TPU: |"
@@ -270,9 +256,8 @@ MEMORY_RULES: tuple[LineRule, ...] = (
             "31.50 seconds.",
             {"duration_s": 31.5},
         ),
-        device="tpu",
     ),
-    line_rule(
+    tpu_rule(
         "tpu_block_size",
         "Using KV cache block size: ",
         r"Using KV cache block size: (?P<size>\d{1,9})",
@@ -281,9 +266,8 @@ MEMORY_RULES: tuple[LineRule, ...] = (
             "INFO 04-30 16:54:44 [tpu_platform.py:301] Using KV cache block size: 64",
             {"settings": {"block_size": 64}},
         ),
-        device="tpu",
     ),
-    line_rule(
+    tpu_rule(
         "tpu_states_kept",
         "Compact-mamba KV cache",
         r"Compact-mamba KV cache(?: .{1,60}?)?: "
@@ -296,10 +280,9 @@ MEMORY_RULES: tuple[LineRule, ...] = (
             "attn=16 layers × 38805 blocks × 262144 B = 151.58 GiB; ...",
             {"topic": "tpu", "values": {"num_blocks": 38805}},
         ),
-        device="tpu",
         engine="tpu-inference",
     ),
-    line_rule(
+    tpu_rule(
         "tpu_kv_cache",
         "Init kv-cache | ",
         r"Init kv-cache \| .{1,200}? \| num_blocks=(?P<blocks>[^|]{1,6000})",
@@ -316,7 +299,6 @@ MEMORY_RULES: tuple[LineRule, ...] = (
             "np.int64(918904), np.int64(520)] | regular_attn_layers=1",
             {"num_blocks": 918904},
         ),
-        device="tpu",
         engine="tpu-inference",
     ),
 )

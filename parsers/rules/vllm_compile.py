@@ -48,8 +48,9 @@ def _compile(
     cached: bool = False,
 ) -> LineRule:
     return line_rule(
-        rule, hint, pattern, CompileFinished,
-        sample,fixed={"what": what, "from_cache": cached}, )  # fmt: skip
+        rule, hint, pattern, CompileFinished, sample,
+        fixed={"what": what, "from_cache": cached},
+    )  # fmt: skip
 
 
 def _profiled_model(match: re.Match[str]) -> list[Made]:

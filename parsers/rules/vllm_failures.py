@@ -21,6 +21,7 @@ from parsers.engine.signals import (
     FrameSeen,
     PackageFrame,
 )
+from parsers.rules.of_device import hpu_rule
 from warmup_insights.model.events import SERVER_START
 from warmup_insights.model.failure_text import CARRIERS, refusal
 
@@ -358,7 +359,7 @@ FAILURE_RULES: tuple[LineRule, ...] = (
         ),
         levels=("ERROR", "CRITICAL"),
     ),
-    line_rule(
+    hpu_rule(
         "failure_memory_bridge",
         ("Allocation failed for size::", "FATAL ERROR :: MODULE:PT_"),
         rf"{_NO_REPORT}.{{0,200}}?(?:FATAL ERROR :: MODULE:PT_|Allocation failed for size::)"
@@ -370,7 +371,6 @@ FAILURE_RULES: tuple[LineRule, ...] = (
             {"kind": None},
         ),
         levels=(NO_LEVEL,),
-        device="hpu",
     ),
     line_rule(
         "failure_assertion",

@@ -18,6 +18,7 @@ from parsers.base import (
     phase_rule,
 )
 from parsers.engine.signals import BarUpdate, LazyCaptureFinished, LazyCaptureStarted
+from parsers.rules.of_device import cuda_note, cuda_phase, cuda_rule
 from warmup_insights.model.events import (
     GraphMemoryEstimated,
     GraphsCaptured,
@@ -155,7 +156,7 @@ GRAPH_RULES: tuple[LineRule, ...] = (
         ),
         anywhere=True,
     ),
-    line_rule(
+    cuda_rule(
         "graphs_captured",
         "Graph capturing finished in",
         r"Graph capturing finished in (?P<duration_s>[\d.]{1,12}) secs"
@@ -177,9 +178,8 @@ GRAPH_RULES: tuple[LineRule, ...] = (
             "in 2 secs, took -0.09 GiB",
             {"duration_s": 2.0, "memory_bytes": None},
         ),
-        device="cuda",
     ),
-    line_rule(
+    cuda_rule(
         "lazy_capture_started",
         "Graph capturing for",
         r"Graph capturing for (?P<num_tokens>\d{1,9}) input tokens",
@@ -189,9 +189,8 @@ GRAPH_RULES: tuple[LineRule, ...] = (
             "Graph capturing for 512 input tokens",
             {"num_tokens": 512},
         ),
-        device="cuda",
     ),
-    line_rule(
+    cuda_rule(
         "lazy_capture_finished",
         "finished in ",
         rf"\s{{4,60}}finished in (?P<duration_s>{NUMBER}) secs, took (?P<memory_mib>{NUMBER}) MiB",
@@ -201,9 +200,8 @@ GRAPH_RULES: tuple[LineRule, ...] = (
             "                    finished in 0.073 secs, took -342.00 MiB",
             {"duration_s": 0.073, "memory_bytes": -342 * MIB},
         ),
-        device="cuda",
     ),
-    line_rule(
+    cuda_rule(
         "graph_memory_estimated",
         "Estimated CUDA graph memory",
         rf"Estimated CUDA graph memory: (?P<estimated>{NUMBER}) GiB total",
@@ -213,9 +211,8 @@ GRAPH_RULES: tuple[LineRule, ...] = (
             "Estimated CUDA graph memory: 0.06 GiB total",
             {"estimated_bytes": round(0.06 * GIB)},
         ),
-        device="cuda",
     ),
-    line_rule(
+    cuda_rule(
         "graph_pool_memory",
         " graph pool memory: ",
         rf"(?:CUDA|ACL) graph pool memory: (?P<actual_gib>{NUMBER}) GiB \(actual\), "
@@ -227,9 +224,8 @@ GRAPH_RULES: tuple[LineRule, ...] = (
             "GiB (50.4%).",
             {"actual_bytes": round(0.73 * GIB), "estimated_bytes": round(0.36 * GIB)},
         ),
-        device="cuda",
     ),
-    phase_rule(
+    cuda_phase(
         "graph_capture_started",
         (
             "Capturing cudagraphs for decoding",
@@ -244,7 +240,6 @@ GRAPH_RULES: tuple[LineRule, ...] = (
             "INFO 04-24 08:27:56 [model_runner.py:1456] Capturing cudagraphs for "
             "decoding. This may lead to unexpected consequences"
         ),
-        device="cuda",
     ),
     phase_rule(
         "graph_capture_registered",
@@ -258,7 +253,7 @@ GRAPH_RULES: tuple[LineRule, ...] = (
             "Registering 4891 cuda graph addresses"
         ),
     ),
-    line_rule(
+    cuda_rule(
         "graph_profile_started",
         "Profiling CUDA graph memory",
         r"Profiling CUDA graph memory: "
@@ -271,9 +266,8 @@ GRAPH_RULES: tuple[LineRule, ...] = (
             "(largest=256)",
             {"name": "graph_memory_profile", "edge": "start"},
         ),
-        device="cuda",
     ),
-    line_rule(
+    cuda_rule(
         "graph_estimate_reserved",
         " graph memory profiling ",
         r"(?:(?P<enabled>(?:CUDA|ACL) graph memory profiling is enabled) .{1,120}?"
@@ -312,7 +306,6 @@ GRAPH_RULES: tuple[LineRule, ...] = (
             "--gpu-memory-utilization from 0.9200 to 0.9271.",
             {"is_reserved": False},
         ),
-        device="cuda",
     ),
     note_rule(
         "graph_mode",
@@ -336,7 +329,7 @@ GRAPH_RULES: tuple[LineRule, ...] = (
         "torch.compile and CUDAGraphs. This is equivalent to setting -cc.mode=none "
         "-cc.cudagraph_mode=none",
     ),
-    note_rule(
+    cuda_note(
         "graph_note",
         (
             "cudagraph capture sizes",
@@ -350,6 +343,5 @@ GRAPH_RULES: tuple[LineRule, ...] = (
         "cuda_graphs",
         "WARNING 03-08 16:44:29 [compilation.py:1233] Capping cudagraph capture sizes "
         "from max 512 to 352 to fit Mamba cache blocks",
-        device="cuda",
     ),
 )

@@ -10,6 +10,7 @@ import re
 
 from parsers.base import LineRule, Made, Sample, line_rule
 from parsers.engine.convert import convert_groups
+from parsers.rules.of_device import cuda_rule
 from warmup_insights.model.events import ConfigRecorded, KVCacheAllocated, PhaseMarked
 
 
@@ -62,7 +63,7 @@ KV_CACHE_RULES: tuple[LineRule, ...] = (
             {"tokens_per_request": 4096, "max_concurrency": 199.97},
         ),
     ),
-    line_rule(
+    cuda_rule(
         "gpu_blocks",
         ("# GPU blocks", "# cuda blocks", "# CUDA blocks"),
         r"# (?:GPU|cuda|CUDA) blocks: (?P<num_blocks>[\d,]{0,15}\d)"
@@ -77,7 +78,6 @@ KV_CACHE_RULES: tuple[LineRule, ...] = (
             "blocks: 512",
             {"num_blocks": 7191, "num_host_blocks": 512},
         ),
-        device="cuda",
     ),
     line_rule(
         "device_blocks",

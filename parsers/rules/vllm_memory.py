@@ -11,6 +11,7 @@ import re
 
 from parsers.base import NUMBER, LineRule, Made, Sample, line_rule
 from parsers.engine.convert import convert_groups
+from parsers.rules.of_device import cuda_rule
 from warmup_insights.model.events import MemoryBudgetSet, MemoryMeasured, PhaseMarked
 from warmup_insights.units import GIB, MIB, mib
 
@@ -85,7 +86,7 @@ MEMORY_RULES: tuple[LineRule, ...] = (
             {"kv_cache_bytes": 20 * GIB},
         ),
     ),
-    line_rule(
+    cuda_rule(
         "memory_on_startup",
         "Free memory on device (",
         rf"{ON_STARTUP}Actual usage is (?:(?P<weights_gib>{NUMBER}) GiB for weight, |"
@@ -155,7 +156,6 @@ MEMORY_RULES: tuple[LineRule, ...] = (
                 "kv_cache_bytes": round(8.68 * GIB),
             },
         ),
-        device="cuda",
     ),
     line_rule(
         "memory_requested",
@@ -322,7 +322,7 @@ MEMORY_RULES: tuple[LineRule, ...] = (
             },
         ),
     ),
-    line_rule(
+    cuda_rule(
         "v0_profiled_total",
         "the current vLLM instance can use",
         rf"the current vLLM instance can use total_gpu_memory \((?P<total_gib>{NUMBER})GiB\) x "
@@ -333,9 +333,8 @@ MEMORY_RULES: tuple[LineRule, ...] = (
             "total_gpu_memory (79.19GiB) x gpu_memory_utilization (0.90) = 71.27GiB",
             {"usable_bytes": round(71.27 * GIB), "gpu_memory_utilization": 0.9},
         ),
-        device="cuda",
     ),
-    line_rule(
+    cuda_rule(
         "v0_profiled_parts",
         "model weights take",
         rf"model weights take (?P<weights_gib>{NUMBER})GiB; non_torch_memory takes "
@@ -349,6 +348,5 @@ MEMORY_RULES: tuple[LineRule, ...] = (
             "2.38GiB; the rest of the memory reserved for KV Cache is 56.18GiB.",
             {"kv_cache_bytes": round(56.18 * GIB)},
         ),
-        device="cuda",
     ),
 )
