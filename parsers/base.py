@@ -11,7 +11,7 @@ import fnmatch
 import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from functools import cached_property
+from functools import cached_property, partial
 from typing import Any, Union
 
 from parsers.engine.convert import convert_groups, field_of, text_of
@@ -144,25 +144,31 @@ def line_rule(
     hint: str | tuple[str, ...],
     pattern: str,
     makes: type[Event] | type[Signal] | Build | None = None,
-    *samples: Sample,
+    *samples: Sample | str,
     **more: Any,
 ) -> LineRule:
-    """A rule with its samples."""
-    return LineRule(name, hint, pattern, makes, samples=samples, **more)
+    """A rule with its samples; a line alone states no field but those that are fixed."""
+    kept = tuple(Sample(one) if isinstance(one, str) else one for one in samples)
+    return LineRule(name, hint, pattern, makes, samples=kept, **more)
 
 
-def phase_rule(
+def _phase_rule(
+    edge: str,
     rule: str,
     hint: str | tuple[str, ...],
     pattern: str,
     name: str,
-    edge: str,
-    *samples: Sample,
+    *samples: Sample | str,
     **more: Any,
 ) -> LineRule:
-    """A line at which a phase begins or ends; samples hold its figure, where it has one."""
     fixed = {"name": name, "edge": edge}
     return line_rule(rule, hint, pattern, PhaseMarked, *samples, fixed=fixed, **more)
+
+
+phase_start = partial(_phase_rule, "start")
+"""A line at which a phase begins."""
+phase_end = partial(_phase_rule, "end")
+"""A line at which a phase ends; samples hold its figure, where it has one."""
 
 
 def note_rule(

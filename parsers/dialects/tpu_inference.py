@@ -16,7 +16,8 @@ from parsers.base import (
     Sample,
     line_rule,
     note_rule,
-    phase_rule,
+    phase_end,
+    phase_start,
 )
 from parsers.engine.convert import ints_of, text_of
 from parsers.engine.evidence import PARTED
@@ -27,7 +28,7 @@ from parsers.engine.signals import (
     PrecompileStarted,
     ShapeBegun,
 )
-from parsers.rules.of_device import tpu_note, tpu_phase, tpu_rule
+from parsers.rules.of_device import tpu_note, tpu_rule
 from parsers.rules.tpu_memory import MEMORY_RULES
 from warmup_insights.model.events import BucketsGenerated, CompileFinished, PhaseMarked
 
@@ -236,28 +237,26 @@ _RULES: tuple[LineRule, ...] = (
         ),
         files=("tpu_model_runner.py",),
     ),
-    tpu_phase(
+    phase_start(
         "tpu_precompile_started",
         "Precompile all the subgraphs",
         r"Precompile all the subgraphs",
         "compile",
-        "start",
-        Sample(
-            "INFO 10-21 20:57:35 [compilation_manager.py:73] Precompile all the "
-            "subgraphs with possible input shapes."
-        ),
+        "INFO 10-21 20:57:35 [compilation_manager.py:73] Precompile all the subgraphs "
+        "with possible input shapes.",
+        device="tpu",
     ),
-    tpu_phase(
+    phase_end(
         "tpu_warmup_pass",
         "Warm-up call pass finished",
         r"Warm-up call pass finished in (?P<duration_s>[\d.]{1,16}) \[secs\]",
         "model_warmup",
-        "end",
         Sample(
             "INFO 08-21 20:58:15 [compilation_manager.py:228] Warm-up call pass "
             "finished in 4.50 [secs] over 12 tasks.",
             {"duration_s": 4.5},
         ),
+        device="tpu",
     ),
     tpu_rule(
         "tpu_stage_compiled",
@@ -273,13 +272,12 @@ _RULES: tuple[LineRule, ...] = (
         ),
         fixed={"from_cache": None},
     ),
-    phase_rule(
+    phase_end(
         "tpu_encoder_profiled",
         "Encoder profiling finished",
         r"Multimodal Encoder profiling finished in (?:in )?(?P<duration_s>[\d.]{1,16}) "
         r"\[secs\]",
         "encoder_profile",
-        "end",
         Sample(
             "INFO 09-11 20:57:35 [tpu_model_runner.py:1548] Multimodal Encoder "
             "profiling finished in 7.25 [secs].",

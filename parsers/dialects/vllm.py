@@ -54,10 +54,8 @@ _OTHER: tuple[LineRule, ...] = (
         "throughput: ",
         rf"(?!{_USAGE})(?:Engine \d{{1,4}}: (?!vllm cache_config_info)|Avg prompt throughput: )",
         None,
-        Sample(
-            "INFO 07-16 19:47:26 [loggers.py:250] Engine 000: Avg prompt throughput: "
-            "409.6 tokens/s, GPU KV cache usage: 0.0%"
-        ),
+        "INFO 07-16 19:47:26 [loggers.py:250] Engine 000: Avg prompt throughput: "
+        "409.6 tokens/s, GPU KV cache usage: 0.0%",
     ),
     line_rule(
         "code_fence",
@@ -80,7 +78,7 @@ _OTHER: tuple[LineRule, ...] = (
         "Capturing CUDA graph",
         r"Capturing CUDA graph[\w ,()-]{0,60}:\s{1,4}\d{1,3}%\|[^\d\[]{0,400}$",
         None,
-        Sample("Capturing CUDA graph shapes: 100%|██████████"),
+        "Capturing CUDA graph shapes: 100%|██████████",
     ),
     line_rule(
         "startup_chatter",
@@ -103,10 +101,8 @@ _OTHER: tuple[LineRule, ...] = (
         r"Enabled custom fusions|Reducing Torch parallelism|While executing %|"
         r"Use tlparse|Original traceback)[^\n]{0,2000}",
         None,
-        Sample(
-            "INFO 07-16 19:53:31 [weight_utils.py:419] Using model weights format "
-            "['*.safetensors']"
-        ),
+        "INFO 07-16 19:53:31 [weight_utils.py:419] Using model weights format "
+        "['*.safetensors']",
     ),
 )
 

@@ -27,7 +27,7 @@ def _table(match: re.Match[str]) -> Made:
 def _bench_edge(
     rule: str, hint: str, pattern: str, name: str | None, line: str
 ) -> LineRule:
-    return line_rule(rule, hint, pattern, BenchEdge, Sample(line), fixed={"name": name})
+    return line_rule(rule, hint, pattern, BenchEdge, line, fixed={"name": name})
 
 
 RULES: tuple[LineRule, ...] = (
@@ -74,7 +74,7 @@ RULES: tuple[LineRule, ...] = (
         r"-{5,40}(?:Time to First Token|Time per Output Token[^-]{0,30}|"
         r"Inter-token Latency|End-to-end Latency|Speculative Decoding)-{5,40}",
         None,
-        Sample("---------------Time to First Token----------------"),
+        "---------------Time to First Token----------------",
     ),
     _bench_edge(
         "bench_startup_head",
@@ -129,7 +129,7 @@ RULES: tuple[LineRule, ...] = (
         r"Starting main benchmark|Benchmark results|Initial test run completed|"
         r"Namespace\(|Starting initial single prompt)",
         None,
-        Sample("Measuring cold startup time..."),
+        "Measuring cold startup time...",
     ),
 )
 

@@ -8,13 +8,13 @@ from __future__ import annotations
 
 import re
 
-from parsers.base import Dialect, LineRule, Made, Sample
+from parsers.base import Dialect, LineRule, Made, Sample, phase_start
 from parsers.engine.signals import StepLine
 from parsers.rules.hpu_buckets import BUCKET_RULES
 from parsers.rules.hpu_memory import MEMORY_RULES, SIZE
 from parsers.rules.hpu_misses import MISS_RULES
 from parsers.rules.hpu_warmup import WARMUP_RULES
-from parsers.rules.of_device import fork_note, fork_phase, fork_rule, hpu_note
+from parsers.rules.of_device import fork_note, fork_rule, hpu_note
 from warmup_insights.model.events import (
     CompileFinished,
     GraphBudgetSet,
@@ -132,17 +132,15 @@ _RULES: tuple[LineRule, ...] = (
             {"duration_s": 60.0, "memory_bytes": 10 * GIB},
         ),
     ),
-    fork_phase(
+    phase_start(
         "fork_capture_start_1_16",
         ("Capturing the model for HPUGraphs", "valid HPUGraphs"),
         r"Capturing the model for HPUGraphs\.|Starting capture \d{1,6} valid HPUGraphs\.",
         "graph_capture",
-        "start",
-        Sample(
-            "INFO 05-08 10:00:00 habana_model_runner.py:900] Starting capture 48 "
-            "valid HPUGraphs. Skipping capture of 12/60 graphs due to batch/context "
-            "constraints."
-        ),
+        "INFO 05-08 10:00:00 habana_model_runner.py:900] Starting capture 48 valid "
+        "HPUGraphs. Skipping capture of 12/60 graphs due to batch/context constraints.",
+        device="hpu",
+        engine="vllm-fork",
     ),
     fork_rule(
         "fork_graph_skipped",
@@ -171,11 +169,9 @@ _RULES: tuple[LineRule, ...] = (
         "VLLM_HPU_STEP_GRAPH_COMPILATION",
         r"VLLM_HPU_STEP_GRAPH_COMPILATION: (?P<detail>.{1,300})",
         CompileFinished,
-        Sample(
-            "WARNING 05-08 10:00:00 hpu_model_runner.py:900] "
-            "VLLM_HPU_STEP_GRAPH_COMPILATION: [(1, 2)], is_prompt: True, num_seqs: 1, "
-            "max_context_len: 0, max_num_blocks 4"
-        ),
+        "WARNING 05-08 10:00:00 hpu_model_runner.py:900] "
+        "VLLM_HPU_STEP_GRAPH_COMPILATION: [(1, 2)], is_prompt: True, num_seqs: 1, "
+        "max_context_len: 0, max_num_blocks 4",
         fixed={"what": "recipe"},
     ),
     hpu_note(

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import re
 
-from parsers.base import Dialect, Made, Sample
+from parsers.base import Dialect, Made, Sample, phase_end, phase_start
 from parsers.engine.convert import ints_of, settings_of
 from parsers.engine.signals import (
     ConfigLine,
@@ -23,7 +23,7 @@ from parsers.rules.hpu_buckets import BUCKET_RULES
 from parsers.rules.hpu_memory import MEMORY_RULES
 from parsers.rules.hpu_misses import MISS_RULES
 from parsers.rules.hpu_warmup import WARMUP_RULES
-from parsers.rules.of_device import gaudi_note, gaudi_phase, gaudi_rule
+from parsers.rules.of_device import gaudi_note, gaudi_rule
 from warmup_insights.model.events import (
     Bucket,
     BucketsGenerated,
@@ -142,16 +142,15 @@ _OTHER = (
         "INFO 07-27 23:22:27 hpu_model_runner.py:5845] No multimodal warmup "
         "resolutions for this native-resolution vision tower: x",
     ),
-    gaudi_phase(
+    phase_start(
         "pooler_started",
         "Starting pooler warmup",
         r"Starting pooler warmup with prompt buckets: ",
         "pooler_warmup",
-        "start",
-        Sample(
-            "INFO 03-01 23:22:27 [hpu_model_runner.py:5845] Starting pooler warmup "
-            "with prompt buckets: [(1, 128, 0)]"
-        ),
+        "INFO 03-01 23:22:27 [hpu_model_runner.py:5845] Starting pooler warmup with "
+        "prompt buckets: [(1, 128, 0)]",
+        device="hpu",
+        engine="vllm-gaudi",
     ),
     gaudi_rule(
         "pooler_step",
@@ -165,26 +164,23 @@ _OTHER = (
             {"phase": "pooler", "bucket": (1, 128, 0)},
         ),
     ),
-    gaudi_phase(
+    phase_end(
         "pooler_completed",
         "Pooler warmup completed",
         r"Pooler warmup completed successfully",
         "pooler_warmup",
-        "end",
-        Sample(
-            "INFO 03-01 23:22:27 [hpu_model_runner.py:5845] Pooler warmup completed "
-            "successfully"
-        ),
+        "INFO 03-01 23:22:27 [hpu_model_runner.py:5845] Pooler warmup completed "
+        "successfully",
+        device="hpu",
+        engine="vllm-gaudi",
     ),
     gaudi_rule(
         "validation_started",
         ("Running validation warmup", "Validation warmup: "),
         r"Running validation warmup|Validation warmup: \d{1,6} ",
         ValidationMarked,
-        Sample(
-            "INFO 05-01 23:22:27 [hpu_model_runner.py:5845] Running validation warmup "
-            "to trigger guard specializations..."
-        ),
+        "INFO 05-01 23:22:27 [hpu_model_runner.py:5845] Running validation warmup to "
+        "trigger guard specializations...",
         fixed={"running": True},
     ),
     gaudi_rule(
@@ -192,9 +188,7 @@ _OTHER = (
         "Validation warmup complete",
         r"Validation warmup complete\.",
         ValidationMarked,
-        Sample(
-            "INFO 05-01 23:22:27 [hpu_model_runner.py:5845] Validation warmup complete."
-        ),
+        "INFO 05-01 23:22:27 [hpu_model_runner.py:5845] Validation warmup complete.",
         fixed={"running": False},
     ),
     gaudi_rule(

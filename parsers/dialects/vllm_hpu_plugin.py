@@ -72,20 +72,16 @@ _RULES: tuple[LineRule, ...] = (
         "PT BRIDGE CONFIGURATION",
         r"={3,60} (?:HABANA|HPU) PT BRIDGE CONFIGURATION",
         None,
-        Sample(
-            "============================= HPU PT BRIDGE CONFIGURATION ON RANK = 0 "
-            "============= "
-        ),
+        "============================= HPU PT BRIDGE CONFIGURATION ON RANK = 0 "
+        "============= ",
     ),
     hpu_rule(
         "experimental_variables",
         "environment variables are considered experimental",
         r"Following (?P<text>environment variables are considered experimental: .{1,400})",
         Note,
-        Sample(
-            "WARNING 06-05 10:00:00 [runtime.py:30] Following environment variables "
-            "are considered experimental: VLLM_X, VLLM_Y"
-        ),
+        "WARNING 06-05 10:00:00 [runtime.py:30] Following environment variables are "
+        "considered experimental: VLLM_X, VLLM_Y",
         fixed={"topic": "experimental"},
     ),
 )

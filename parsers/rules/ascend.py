@@ -5,7 +5,7 @@ Source: vllm-ascend `worker/worker.py` and `worker/model_runner_v1.py`.
 
 from __future__ import annotations
 
-from parsers.base import NUMBER, LineRule, Sample, phase_rule
+from parsers.base import NUMBER, LineRule, Sample, phase_end
 from parsers.rules.of_device import ascend_rule
 from parsers.rules.vllm_memory import GRAPHS_TOOK, ON_STARTUP, SUGGESTED
 from warmup_insights.model.events import MemoryBudgetSet
@@ -19,11 +19,9 @@ ASCEND_RULES: tuple[LineRule, ...] = (
         r"Model architecture \w{1,100} is already registered, and will be overwritten by "
         r"the new model class vllm_ascend[./]",
         None,
-        Sample(
-            "WARNING 06-30 09:36:09 [registry.py:401] Model architecture "
-            "DeepSeekMTPModel is already registered, and will be overwritten by the "
-            "new model class vllm_ascend.models.deepseek_mtp:CustomDeepSeekMTP."
-        ),
+        "WARNING 06-30 09:36:09 [registry.py:401] Model architecture DeepSeekMTPModel "
+        "is already registered, and will be overwritten by the new model class "
+        "vllm_ascend.models.deepseek_mtp:CustomDeepSeekMTP.",
     ),
     ascend_rule(
         "ascend_memory_on_startup",
@@ -77,17 +75,14 @@ ASCEND_RULES: tuple[LineRule, ...] = (
         r"(?:Calculated maximum supported|(?:Adjusted|No adjustment needed for) ACL|"
         r"\w{1,30} compilation enabled on NPU\.)",
         None,
-        Sample(
-            "(EngineCore_1 pid=20) INFO 08-20 10:00:02 [utils.py:334] Calculated "
-            "maximum supported batch sizes for ACL graph: 25"
-        ),
+        "(EngineCore_1 pid=20) INFO 08-20 10:00:02 [utils.py:334] Calculated maximum "
+        "supported batch sizes for ACL graph: 25",
     ),
-    phase_rule(
+    phase_end(
         "ascend_model_loaded",
         "Model runner load_model total time",
         r"Model runner load_model total time: (?P<duration_s>[\d.]{1,16}) seconds",
         "load_model",
-        "end",
         Sample(
             "(EngineCore pid=20) INFO 08-20 10:00:32 [model_runner_v1.py:3603] Model "
             "runner load_model total time: 11.25 seconds",

@@ -47,12 +47,10 @@ GAUDI_NOTE_RULES: tuple[LineRule, ...] = (
         r"Model architecture \w{1,100} is already registered, and will be overwritten by "
         r"the new model class vllm_gaudi[./]",
         None,
-        Sample(
-            "WARNING 01-21 06:55:23 [registry.py:802] Model architecture "
-            "Qwen3VLForConditionalGeneration is already registered, and will be "
-            "overwritten by the new model class "
-            "vllm_gaudi.models.qwen3_vl:HpuQwen3_VLForConditionalGeneration."
-        ),
+        "WARNING 01-21 06:55:23 [registry.py:802] Model architecture "
+        "Qwen3VLForConditionalGeneration is already registered, and will be "
+        "overwritten by the new model class "
+        "vllm_gaudi.models.qwen3_vl:HpuQwen3_VLForConditionalGeneration.",
     ),
     gaudi_note(
         "file_buckets_omitted",

@@ -6,8 +6,8 @@ Source: vllm-gaudi `vllm_gaudi/v1/worker/hpu_model_runner.py`,
 
 from __future__ import annotations
 
-from parsers.base import Sample
-from parsers.rules.of_device import gaudi_note, gaudi_phase, gaudi_rule
+from parsers.base import Sample, phase_start
+from parsers.rules.of_device import gaudi_note, gaudi_rule
 from warmup_insights.model.events import (
     DefragRan,
     DefragWarmup,
@@ -41,25 +41,22 @@ SAMPLER_RULES = (
             {"temperature": 0.7, "top_p": 0.9, "top_k": 50, "batch_changed": True},
         ),
     ),
-    gaudi_phase(
+    phase_start(
         "sampler_running",
         "Starting sampler warmup",
         r"Starting sampler warmup\.\.\.",
         "sampler_warmup",
-        "start",
-        Sample(
-            "INFO 09-22 16:39:42 [hpu_model_runner.py:3350] Starting sampler warmup..."
-        ),
+        "INFO 09-22 16:39:42 [hpu_model_runner.py:3350] Starting sampler warmup...",
+        device="hpu",
+        engine="vllm-gaudi",
     ),
     gaudi_rule(
         "sampler_completed",
         "Sampler warmup completed",
         r"Sampler warmup completed successfully",
         SamplerWarmup,
-        Sample(
-            "INFO 09-22 16:39:43 [hpu_model_runner.py:3411] Sampler warmup completed "
-            "successfully"
-        ),
+        "INFO 09-22 16:39:43 [hpu_model_runner.py:3411] Sampler warmup completed "
+        "successfully",
         fixed={"status": "completed"},
     ),
 )
@@ -83,10 +80,8 @@ DEFRAG_RULES = (
         "Defragmenter warmup completed",
         r"Defragmenter warmup completed successfully",
         DefragWarmup,
-        Sample(
-            "INFO 09-22 16:26:27 [hpu_model_runner.py:3452] Defragmenter warmup "
-            "completed successfully"
-        ),
+        "INFO 09-22 16:26:27 [hpu_model_runner.py:3452] Defragmenter warmup completed "
+        "successfully",
         fixed={"status": "completed"},
     ),
     gaudi_rule(
@@ -134,9 +129,7 @@ DEFRAG_RULES = (
         "[defrag]",
         r"\[defrag\] (?!defragmentation done|max_id_used=\d{1,12}->)",
         None,
-        Sample(
-            "WARNING 11-20 07:34:25 [debug.py:18] [defrag] updating state: 4 "
-            "new_blocks 0 finished reqs"
-        ),
+        "WARNING 11-20 07:34:25 [debug.py:18] [defrag] updating state: 4 new_blocks 0 "
+        "finished reqs",
     ),
 )

@@ -253,9 +253,7 @@ BUCKET_RULES: tuple[LineRule, ...] = (
         "Overriding prompt bucketing",
         r"Overriding prompt bucketing settings!",
         None,
-        Sample(
-            "INFO 07-03 07:43:17 [linear.py:300] Overriding prompt bucketing settings!"
-        ),
+        "INFO 07-03 07:43:17 [linear.py:300] Overriding prompt bucketing settings!",
     ),
     hpu_rule(
         "bucketing_off",
@@ -272,6 +270,6 @@ BUCKET_RULES: tuple[LineRule, ...] = (
         "Bucketing is ON",
         r"Bucketing is ON\.",
         None,
-        Sample("INFO 11-20 07:31:58 [hpu_model_runner.py:1524] Bucketing is ON."),
+        "INFO 11-20 07:31:58 [hpu_model_runner.py:1524] Bucketing is ON.",
     ),
 )

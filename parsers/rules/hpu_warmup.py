@@ -272,7 +272,7 @@ WARMUP_RULES: tuple[LineRule, ...] = (
         r"Skipping warmup\.\.\.|HPU warmup is currently not supported in V1\. "
         r"Forcing warmup off",
         WarmupFinished,
-        Sample("INFO 11-20 07:44:14 [hpu_model_runner.py:6142] Skipping warmup..."),
+        "INFO 11-20 07:44:14 [hpu_model_runner.py:6142] Skipping warmup...",
         fixed={"skipped": True},
     ),
 )

@@ -9,7 +9,7 @@ log without vLLM's prefix, most often as `INFO:Neuron:` and without a time; libn
 
 from __future__ import annotations
 
-from parsers.base import LineRule, Sample, line_rule, phase_rule
+from parsers.base import LineRule, Sample, line_rule, phase_end, phase_start
 from warmup_insights.model.events import CompileFinished
 
 _OWN = r"(?:[A-Z]{4,8}:Neuron:|\[[^\]\n]{1,160}\] )?"
@@ -24,7 +24,7 @@ def _compiled(rule: str, words: str, what: str, line: str) -> LineRule:
 
 
 NEURON_RULES: tuple[LineRule, ...] = (
-    phase_rule(
+    phase_start(
         "neuron_compile_started",
         (
             " Recompiling...",
@@ -35,19 +35,12 @@ NEURON_RULES: tuple[LineRule, ...] = (
         r"\S{1,300} Recompiling\.\.\.|\s{0,4}Compiling and saving model to \S{1,300}|"
         rf"{_OWN}Generating HLOs for the following models: ",
         "compile",
-        "start",
-        Sample(
-            "WARNING 09-11 14:09:14 [neuronx_distributed.py:250] Failed to load the "
-            "model from /tmp/cache. Recompiling..."
-        ),
-        Sample(
-            "WARNING 06-11 14:09:14 [neuronx_distributed.py:186] Failed to load the "
-            "model from /tmp/cache, Recompiling..."
-        ),
-        Sample(
-            "INFO:Neuron:Generating HLOs for the following models: "
-            "['context_encoding_model', 'token_generation_model']"
-        ),
+        "WARNING 09-11 14:09:14 [neuronx_distributed.py:250] Failed to load the model "
+        "from /tmp/cache. Recompiling...",
+        "WARNING 06-11 14:09:14 [neuronx_distributed.py:186] Failed to load the model "
+        "from /tmp/cache, Recompiling...",
+        "INFO:Neuron:Generating HLOs for the following models: "
+        "['context_encoding_model', 'token_generation_model']",
     ),
     _compiled(
         "neuron_traced",
@@ -67,59 +60,52 @@ NEURON_RULES: tuple[LineRule, ...] = (
         "hlo",
         "INFO:Neuron:Finished Compilation for all HLOs in 12.25 seconds",
     ),
-    phase_rule(
+    phase_end(
         "neuron_module_compiled",
         ("Compilation Successfully Completed for ", "Using a cached neff at "),
         r"Compilation Successfully Completed for \S{1,300}|Using a cached neff at \S{1,500}",
         "compile",
-        "end",
-        Sample(
-            "2026-06-27 01:29:07.000841:  263  [INFO]: Compilation Successfully "
-            "Completed for model.MODULE_f5fa77216a0c6f33a515+ada15cd3.hlo_module.pb"
-        ),
+        "2026-06-27 01:29:07.000841:  263  [INFO]: Compilation Successfully Completed "
+        "for model.MODULE_f5fa77216a0c6f33a515+ada15cd3.hlo_module.pb",
     ),
-    phase_rule(
+    phase_end(
         "neuron_built",
         ("Finished building model in", "Successfully compiled and saved the model in"),
         rf"{_OWN}Finished building model in {_SECONDS}|"
         r"Successfully compiled and saved the model in \S{1,300}",
         "compile",
-        "end",
         Sample(
             "INFO:Neuron:Finished building model in 205.5 seconds",
             {"duration_s": 205.5},
         ),
     ),
-    phase_rule(
+    phase_end(
         "neuron_weights",
         "Finished weights loading in",
         rf"{_OWN}Finished weights loading in {_SECONDS}",
         "load_weights",
-        "end",
         Sample(
             "INFO:Neuron:Finished weights loading in 31.5 seconds", {"duration_s": 31.5}
         ),
     ),
-    phase_rule(
+    phase_start(
         "neuron_warmup_started",
         "Neuron:Warming up the model.",
         rf"{_OWN}Warming up the model\.\s*$",
         "model_warmup",
-        "start",
-        Sample("INFO:Neuron:Warming up the model."),
+        "INFO:Neuron:Warming up the model.",
     ),
-    phase_rule(
+    phase_end(
         "neuron_warmup_took",
         "Neuron:Warmup completed in",
         rf"{_OWN}Warmup completed in {_SECONDS}",
         "model_warmup",
-        "end",
         Sample(
             "INFO:Neuron:Warmup completed in 0.4088766574859619 seconds.",
             {"duration_s": 0.4088766574859619},
         ),
     ),
-    phase_rule(
+    phase_end(
         "neuron_loaded",
         (
             "Successfully loaded precompiled model",
@@ -127,10 +113,7 @@ NEURON_RULES: tuple[LineRule, ...] = (
         ),
         r"Successfully loaded pre-?compiled model artifacts from \S{1,300}",
         "load_model",
-        "end",
-        Sample(
-            "INFO 09-11 14:13:21 [neuronx_distributed.py:244] Successfully loaded "
-            "precompiled model artifacts from /shared/model/cache"
-        ),
+        "INFO 09-11 14:13:21 [neuronx_distributed.py:244] Successfully loaded "
+        "precompiled model artifacts from /shared/model/cache",
     ),
 )

@@ -9,10 +9,18 @@ from __future__ import annotations
 import math
 import re
 
-from parsers.base import NO_LEVEL, LineRule, Made, Sample, line_rule, phase_rule
+from parsers.base import (
+    NO_LEVEL,
+    LineRule,
+    Made,
+    Sample,
+    line_rule,
+    phase_end,
+    phase_start,
+)
 from parsers.engine.convert import text_of
 from parsers.engine.signals import DevicesSeen, FailureLine, HbmLoaded, HbmSums
-from parsers.rules.of_device import tpu_note, tpu_phase, tpu_rule
+from parsers.rules.of_device import tpu_note, tpu_rule
 from warmup_insights.model.events import (
     ConfigRecorded,
     KVCacheAllocated,
@@ -142,10 +150,8 @@ MEMORY_RULES: tuple[LineRule, ...] = (
             "'attn_dp': 3, 'model': 4, axis_types=(Auto, Auto, Auto))",
             {"settings": {"total_dp_size": 6}},
         ),
-        Sample(
-            "INFO 10-21 20:56:14 [tpu_runner.py:885] Init mesh | mesh=Mesh('data': 1, "
-            "'model': 8, axis_types=(Auto, Auto))"
-        ),
+        "INFO 10-21 20:56:14 [tpu_runner.py:885] Init mesh | mesh=Mesh('data': 1, "
+        "'model': 8, axis_types=(Auto, Auto))",
         engine="tpu-inference",
     ),
     tpu_rule(
@@ -189,10 +195,8 @@ MEMORY_RULES: tuple[LineRule, ...] = (
         # The FP8 that there would be, printed at each import: it makes no cache FP8.
         r"Automatically using fp8_\w{1,12} for FP8 KV cache on TPU \S{1,20}",
         None,
-        Sample(
-            "INFO 09-12 02:14:54 [tpu_platform.py:177] Automatically using fp8_e5m2 "
-            "for FP8 KV cache on TPU v6e."
-        ),
+        "INFO 09-12 02:14:54 [tpu_platform.py:177] Automatically using fp8_e5m2 for "
+        "FP8 KV cache on TPU v6e.",
         engine="tpu-inference",
     ),
     tpu_rule(
@@ -214,15 +218,12 @@ MEMORY_RULES: tuple[LineRule, ...] = (
         fixed={"kind": "out_of_memory", "is_detail": True},
         levels=("ERROR", NO_LEVEL),
     ),
-    phase_rule(
+    phase_start(
         "tpu_download",
         "Downloading weights from HF",
         r"Downloading weights from HF \S{1,200}$",
         "download",
-        "start",
-        Sample(
-            "INFO 10-21 20:56:15 [weight_utils.py:100] Downloading weights from HF o/m"
-        ),
+        "INFO 10-21 20:56:15 [weight_utils.py:100] Downloading weights from HF o/m",
     ),
     line_rule(
         "tpu_weights_file",
@@ -234,18 +235,15 @@ MEMORY_RULES: tuple[LineRule, ...] = (
             "/hub/models--o--m/snapshots/9216/model-00001-of-00017.safetensors",
             {"name": "download", "edge": "end"},
         ),
-        Sample(
-            "INFO 08-08 22:59:21 [weight_utils.py:106] Loading weights from "
-            "o/m/model-00002-of-00004.safetensors"
-        ),
+        "INFO 08-08 22:59:21 [weight_utils.py:106] Loading weights from "
+        "o/m/model-00002-of-00004.safetensors",
     ),
-    tpu_phase(
+    phase_end(
         "tpu_weights_loaded",
         ("Total time to load model weights", "Loading dummy weights took"),
         r"(?:Total time to load model weights from storage to TPU: |"
         r"Loading dummy weights took )(?P<duration_s>[\d.]{1,16}) seconds",
         "load_weights",
-        "end",
         Sample(
             "INFO 04-30 16:59:04 [vllm_model_wrapper.py:265] Total time to load model "
             "weights from storage to TPU: 254.05 seconds.",
@@ -256,6 +254,7 @@ MEMORY_RULES: tuple[LineRule, ...] = (
             "31.50 seconds.",
             {"duration_s": 31.5},
         ),
+        device="tpu",
     ),
     tpu_rule(
         "tpu_block_size",

@@ -15,7 +15,7 @@ from parsers.base import (
     Sample,
     line_rule,
     note_rule,
-    phase_rule,
+    phase_end,
 )
 from parsers.engine.convert import text_of
 from parsers.engine.signals import ArtifactFrame, CacheFactor, RankNamed
@@ -172,12 +172,11 @@ COMPILE_RULES: tuple[LineRule, ...] = (
             {"name": "compile", "edge": "start", "path": "/c"},
         ),
     ),
-    phase_rule(
+    phase_end(
         "compile_saved",
         "saved AOT compiled function",
         rf"{TAG}saved AOT compiled function to (?P<path>\S{{1,300}})",
         "compile",
-        "end",
         Sample(
             "INFO 07-16 20:03:40 [decorators.py:708] saved AOT compiled function to /c",
             {"path": "/c"},
@@ -202,10 +201,8 @@ COMPILE_RULES: tuple[LineRule, ...] = (
         "Vllm config hash: ",
         r"Vllm config hash: \S{1,100}",
         CacheFactor,
-        Sample(
-            "(EngineCore pid=42) DEBUG 06-20 14:50:56 [compilation/backends.py:1091] "
-            "Vllm config hash: 84b7dc96bd"
-        ),
+        "(EngineCore pid=42) DEBUG 06-20 14:50:56 [compilation/backends.py:1091] Vllm "
+        "config hash: 84b7dc96bd",
         fixed={"name": None},
         startup_only=True,
     ),
@@ -293,10 +290,8 @@ COMPILE_RULES: tuple[LineRule, ...] = (
         r"unable to save AOT compiled function to .{1,200}|"
         r"Saved compiler manager cache in .{1,40})",
         Note,
-        Sample(
-            "INFO 07-16 20:03:10 [backends.py:378] Cache the graph of compile range "
-            "(1, 1) for later use"
-        ),
+        "INFO 07-16 20:03:10 [backends.py:378] Cache the graph of compile range (1, "
+        "1) for later use",
         fixed={"topic": "compile"},
     ),
 )

@@ -244,11 +244,9 @@ FAILURE_RULES: tuple[LineRule, ...] = (
         (*_NAMES, *_WITHOUT_TEXT),
         rf"(?!{_OF_ENGINES})(?:{_ERROR}: |(?:{'|'.join(_WITHOUT_TEXT)})\s*$)",
         FrameSeen,
-        Sample(
-            "ERROR 05-01 01:52:15 [hermes_tool_parser.py:110] "
-            "json.decoder.JSONDecodeError: Unterminated string"
-        ),
-        Sample("ERROR 05-01 01:52:15 [serving_chat.py:664] ValueError: too long"),
+        "ERROR 05-01 01:52:15 [hermes_tool_parser.py:110] "
+        "json.decoder.JSONDecodeError: Unterminated string",
+        "ERROR 05-01 01:52:15 [serving_chat.py:664] ValueError: too long",
         fixed={"phase": IN_REQUEST},
         levels=("ERROR", "CRITICAL"),
         files=_OF_REQUESTS,
@@ -417,10 +415,8 @@ FAILURE_RULES: tuple[LineRule, ...] = (
         r'\s{0,20}File "[^"]{1,200}/torch/_inductor/compile_fx\.py", line \d{1,7}, in '
         r"(?!wrapper\b|run\b)\w{1,60}\s*$",
         FrameSeen,
-        Sample(
-            "ERROR 07-16 19:47:26 [core.py:866]   File "
-            '"/x/torch/_inductor/compile_fx.py", line 974, in _compile_fx_inner'
-        ),
+        "ERROR 07-16 19:47:26 [core.py:866]   File "
+        '"/x/torch/_inductor/compile_fx.py", line 974, in _compile_fx_inner',
         fixed={"phase": "compile"},
         startup_only=True,
     ),
@@ -433,11 +429,9 @@ FAILURE_RULES: tuple[LineRule, ...] = (
         r'File "[^"]{1,200}/torch/cuda/graphs\.py", line \d{1,7}, in '
         r"(?:__enter__|__exit__|capture_begin|capture_end))\s*$",
         FrameSeen,
-        Sample(
-            "(EngineCore_DP0 pid=3) ERROR 07-16 19:47:26 [core.py:866]     output = "
-            "self.runnable(*args, **kwargs)"
-        ),
-        Sample('  File "/x/torch/cuda/graphs.py", line 265, in capture_end'),
+        "(EngineCore_DP0 pid=3) ERROR 07-16 19:47:26 [core.py:866]     output = "
+        "self.runnable(*args, **kwargs)",
+        '  File "/x/torch/cuda/graphs.py", line 265, in capture_end',
         fixed={"phase": "graph_capture", "is_weak": True},
         startup_only=True,
     ),
@@ -469,7 +463,7 @@ FAILURE_RULES: tuple[LineRule, ...] = (
         r'\s{0,20}File "[^"]{1,200}/uvicorn/(?:config\.py", line \d{1,7}, in \w{1,60}|'
         r'server\.py", line \d{1,7}, in startup)\s*$',
         FrameSeen,
-        Sample('(APIServer pid=1)   File "/x/uvicorn/config.py", line 434, in load'),
+        '(APIServer pid=1)   File "/x/uvicorn/config.py", line 434, in load',
         fixed={"phase": SERVER_START},
     ),
     line_rule(
@@ -479,10 +473,8 @@ FAILURE_RULES: tuple[LineRule, ...] = (
         r'\s{0,20}File "[^"]{1,150}(?:-packages|/vllm)/vllm/[^"]{1,150}", line \d{1,7}, '
         r"in <module>\s*$",
         FrameSeen,
-        Sample(
-            '  File "/usr/lib/python3.12/site-packages/vllm/env_override.py", line 5, '
-            "in <module>"
-        ),
+        '  File "/usr/lib/python3.12/site-packages/vllm/env_override.py", line 5, in '
+        "<module>",
         fixed={"phase": ""},
         startup_only=True,
     ),

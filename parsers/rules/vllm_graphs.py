@@ -15,10 +15,11 @@ from parsers.base import (
     Sample,
     line_rule,
     note_rule,
-    phase_rule,
+    phase_end,
+    phase_start,
 )
 from parsers.engine.signals import BarUpdate, LazyCaptureFinished, LazyCaptureStarted
-from parsers.rules.of_device import cuda_note, cuda_phase, cuda_rule
+from parsers.rules.of_device import cuda_note, cuda_rule
 from warmup_insights.model.events import (
     GraphMemoryEstimated,
     GraphsCaptured,
@@ -225,7 +226,7 @@ GRAPH_RULES: tuple[LineRule, ...] = (
             {"actual_bytes": round(0.73 * GIB), "estimated_bytes": round(0.36 * GIB)},
         ),
     ),
-    cuda_phase(
+    phase_start(
         "graph_capture_started",
         (
             "Capturing cudagraphs for decoding",
@@ -235,23 +236,18 @@ GRAPH_RULES: tuple[LineRule, ...] = (
         r"Capturing cudagraphs for decoding|Capturing the model for CUDA graphs|"
         r"Capturing model for .{1,60}",
         "graph_capture",
-        "start",
-        Sample(
-            "INFO 04-24 08:27:56 [model_runner.py:1456] Capturing cudagraphs for "
-            "decoding. This may lead to unexpected consequences"
-        ),
+        "INFO 04-24 08:27:56 [model_runner.py:1456] Capturing cudagraphs for "
+        "decoding. This may lead to unexpected consequences",
+        device="cuda",
     ),
-    phase_rule(
+    phase_end(
         "graph_capture_registered",
         "cuda graph addresses",
         # Printed when `custom_all_reduce.py capture()` is left.
         r"Registering \d{1,9} cuda graph addresses",
         "graph_capture",
-        "end",
-        Sample(
-            "(VllmWorker rank=0 pid=2) INFO 07-18 19:52:37 [custom_all_reduce.py:196] "
-            "Registering 4891 cuda graph addresses"
-        ),
+        "(VllmWorker rank=0 pid=2) INFO 07-18 19:52:37 [custom_all_reduce.py:196] "
+        "Registering 4891 cuda graph addresses",
     ),
     cuda_rule(
         "graph_profile_started",

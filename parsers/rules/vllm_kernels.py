@@ -15,7 +15,8 @@ from parsers.base import (
     Sample,
     line_rule,
     note_rule,
-    phase_rule,
+    phase_end,
+    phase_start,
 )
 from parsers.engine.convert import text_of
 from warmup_insights.model.events import Note, PhaseMarked, RuntimeCompile
@@ -51,7 +52,7 @@ def _built(match: re.Match[str]) -> list[Made]:
 
 
 KERNEL_RULES: tuple[LineRule, ...] = (
-    phase_rule(
+    phase_start(
         "kernel_warmup",
         (
             "Warming up ",
@@ -68,31 +69,21 @@ KERNEL_RULES: tuple[LineRule, ...] = (
         r"Running FlashInfer (?:BF16-only )?autotune|Autotuning FlashInfer |"
         r".{0,120}?\[Autotuner\]: Autotuning process starts",
         "kernel_warmup",
-        "start",
-        Sample(
-            "(Worker_TP3 pid=2) INFO 07-16 20:03:58 [kernel_warmup.py:65] Warming up "
-            "ll_bf16 router GEMM kernels."
-        ),
-        Sample(
-            "INFO 09-16 20:03:58 [kernel_warmup.py:179] JIT kernel warmup starting."
-        ),
-        Sample(
-            "INFO 09-23 20:03:58 [kernel_warmup.py:391] Running FlashInfer BF16-only "
-            "autotune with 8192 tokens."
-        ),
+        "(Worker_TP3 pid=2) INFO 07-16 20:03:58 [kernel_warmup.py:65] Warming up "
+        "ll_bf16 router GEMM kernels.",
+        "INFO 09-16 20:03:58 [kernel_warmup.py:179] JIT kernel warmup starting.",
+        "INFO 09-23 20:03:58 [kernel_warmup.py:391] Running FlashInfer BF16-only "
+        "autotune with 8192 tokens.",
     ),
-    phase_rule(
+    phase_end(
         "kernel_warmup_end",
         "Autotuning process ends",
         r".{0,120}?\[Autotuner\]: Autotuning process ends",
         "kernel_warmup",
-        "end",
-        Sample(
-            "(Worker_TP3 pid=2) 2026-07-16 20:03:58,155 - INFO - autotuner.py:674 - "
-            "flashinfer.jit: [Autotuner]: Autotuning process ends"
-        ),
+        "(Worker_TP3 pid=2) 2026-07-16 20:03:58,155 - INFO - autotuner.py:674 - "
+        "flashinfer.jit: [Autotuner]: Autotuning process ends",
     ),
-    phase_rule(
+    phase_end(
         "kernel_warmup_took",
         (
             "JIT kernel warmup finished",
@@ -107,7 +98,6 @@ KERNEL_RULES: tuple[LineRule, ...] = (
         r"ROCm segmented attention autotune ready: .{1,120}?elapsed=) ?"
         rf"{SECONDS} ?s",
         "kernel_warmup",
-        "end",
         Sample(
             "INFO 09-16 20:04:02 [kernel_warmup.py:192] JIT kernel warmup finished in "
             "4.20s.",
@@ -194,10 +184,8 @@ KERNEL_RULES: tuple[LineRule, ...] = (
         "type hints mismatch, override to --> ",
         r"(?:\[aiter\] )?type hints mismatch, override to --> ",
         None,
-        Sample(
-            "[2026-03-10 20:21:10] INFO core.py:1031: type hints mismatch, override "
-            "to --> moe_fused(num_tokens_buf: torch.Tensor)"
-        ),
+        "[2026-03-10 20:21:10] INFO core.py:1031: type hints mismatch, override to "
+        "--> moe_fused(num_tokens_buf: torch.Tensor)",
     ),
     line_rule(
         "aiter_built",

@@ -15,7 +15,8 @@ from parsers.base import (
     Sample,
     line_rule,
     note_rule,
-    phase_rule,
+    phase_end,
+    phase_start,
 )
 from parsers.engine.convert import model_of, text_of
 from parsers.engine.signals import ModelNamed
@@ -64,19 +65,16 @@ def _ray_waits(match: re.Match[str]) -> list[Made]:
 
 
 LOAD_RULES: tuple[LineRule, ...] = (
-    phase_rule(
+    phase_start(
         "ray_workers_made",
         "environment variables to workers",
         # Printed when every worker has answered (`executor/ray_distributed_executor.py`).
         r"Copying the following environment variables to workers",
         "init_worker",
-        "start",
-        Sample(
-            "INFO 05-09 02:42:34 [ray_distributed_executor.py:354] Copying the "
-            "following environment variables to workers: ['VLLM_USE_V1']"
-        ),
+        "INFO 05-09 02:42:34 [ray_distributed_executor.py:354] Copying the following "
+        "environment variables to workers: ['VLLM_USE_V1']",
     ),
-    phase_rule(
+    phase_start(
         "worker_made",
         "queue communication handle",
         # The queue of a worker's answers, which is made between its imports and the set-up of
@@ -85,23 +83,17 @@ LOAD_RULES: tuple[LineRule, ...] = (
         r"vLLM message queue communication handle: Handle\(local_reader_ranks=\[0\], "
         r"buffer_handle=\(1, 10485760, 10,",
         "distributed_init",
-        "start",
-        Sample(
-            "(VllmWorker rank=1 pid=94) INFO 08-16 01:44:26 [shm_broadcast.py:289] vLLM message "
-            "queue communication handle: Handle(local_reader_ranks=[0], buffer_handle=(1, "
-            "10485760, 10, 'psm_3c3b2ea7'), local_subscribe_addr='ipc:///tmp/a')"
-        ),
+        "(VllmWorker rank=1 pid=94) INFO 08-16 01:44:26 [shm_broadcast.py:289] vLLM message "
+        "queue communication handle: Handle(local_reader_ranks=[0], buffer_handle=(1, "
+        "10485760, 10, 'psm_3c3b2ea7'), local_subscribe_addr='ipc:///tmp/a')",
     ),
-    phase_rule(
+    phase_start(
         "engine_processes",
         "DP group leader",
         r"DP group leader: node_rank=",
         "start_workers",
-        "start",
-        Sample(
-            "(EngineCore pid=1) INFO 07-16 19:52:52 [multiproc_executor.py:140] DP "
-            "group leader: node_rank=0, node_rank_within_dp=0"
-        ),
+        "(EngineCore pid=1) INFO 07-16 19:52:52 [multiproc_executor.py:140] DP group "
+        "leader: node_rank=0, node_rank_within_dp=0",
     ),
     line_rule(
         "ray_waits",
@@ -115,38 +107,29 @@ LOAD_RULES: tuple[LineRule, ...] = (
             {"name": "start_workers", "edge": "start"},
         ),
     ),
-    phase_rule(
+    phase_start(
         "plugins_loading",
         "Available plugins for group",
         r"Available plugins for group",
         "import",
-        "start",
-        Sample(
-            "INFO 11-20 07:31:54 [__init__.py:52] Available plugins for group "
-            "vllm.platform_plugins:"
-        ),
+        "INFO 11-20 07:31:54 [__init__.py:52] Available plugins for group "
+        "vllm.platform_plugins:",
     ),
-    phase_rule(
+    phase_start(
         "triton_looked_for",
         ("Triton is installed", "Triton not installed"),
         r"Triton (?:is installed(?:,| but) |not installed or not compatible)",
         "import",
-        "start",
-        Sample(
-            "INFO 08-28 16:47:19 [importing.py:95] Triton not installed or not "
-            "compatible; certain GPU-related functions will not be available."
-        ),
+        "INFO 08-28 16:47:19 [importing.py:95] Triton not installed or not "
+        "compatible; certain GPU-related functions will not be available.",
         levels=("INFO", "WARNING"),
     ),
-    phase_rule(
+    phase_start(
         "engine_process_started",
         "Started engine process with PID",
         r"Started engine process with PID \d{1,9}",
         "start_engine",
-        "start",
-        Sample(
-            "INFO 09-11 14:13:01 [api_server.py:266] Started engine process with PID 45"
-        ),
+        "INFO 09-11 14:13:01 [api_server.py:266] Started engine process with PID 45",
     ),
     line_rule(
         "load_started",
@@ -217,12 +200,11 @@ LOAD_RULES: tuple[LineRule, ...] = (
             {"name": "reload_weights", "duration_s": 3.5},
         ),
     ),
-    phase_rule(
+    phase_end(
         "weights_loaded",
         "oading weights took",
         r"Loading weights took (?P<duration_s>[\d.]{1,16}) seconds",
         "load_weights",
-        "end",
         Sample(
             "INFO 06-04 01:18:34 [default_loader.py:272] Loading weights took 4.12 "
             "seconds",
@@ -247,16 +229,13 @@ LOAD_RULES: tuple[LineRule, ...] = (
         ),
         fixed={"stage": "weights"},
     ),
-    phase_rule(
+    phase_end(
         "block_size_chosen",
         "Setting kv cache block size",
         r"Setting kv cache block size to \d",
         "load_model",
-        "end",
-        Sample(
-            "(Worker_TP1 pid=1) INFO 07-16 20:02:39 [interface.py:635] Setting kv "
-            "cache block size to 64 for DEEPSEEK_V32_INDEXER backend."
-        ),
+        "(Worker_TP1 pid=1) INFO 07-16 20:02:39 [interface.py:635] Setting kv cache "
+        "block size to 64 for DEEPSEEK_V32_INDEXER backend.",
     ),
     note_rule(
         "memory_external_weights",

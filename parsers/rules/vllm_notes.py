@@ -8,7 +8,15 @@ Source: vLLM `config/`, `platforms/`, `compilation/`, `v1/core/kv_cache_utils.py
 
 from __future__ import annotations
 
-from parsers.base import NUMBER, LineRule, Sample, line_rule, note_rule, phase_rule
+from parsers.base import (
+    NUMBER,
+    LineRule,
+    Sample,
+    line_rule,
+    note_rule,
+    phase_end,
+    phase_start,
+)
 from warmup_insights.model.events import ConfigRecorded
 from warmup_insights.units import GIB, MIB
 
@@ -191,16 +199,13 @@ NOTE_RULES: tuple[LineRule, ...] = (
         "2048 offload blocks (16.00 GB, mode=eager, backend=cpu)",
         startup_only=True,
     ),
-    phase_rule(
+    phase_start(
         "kv_offload_allocates",
         "CPU tensors...",
         r"Allocating \d{1,7} CPU tensors\.\.\.",
         "kv_cache",
-        "start",
-        Sample(
-            "(Worker_TP0 pid=7) INFO 09-16 20:04:12 [cpu_gpu.py:379] Allocating 1 CPU "
-            "tensors..."
-        ),
+        "(Worker_TP0 pid=7) INFO 09-16 20:04:12 [cpu_gpu.py:379] Allocating 1 CPU "
+        "tensors...",
     ),
     note_rule(
         "memory_set_aside",
@@ -282,13 +287,12 @@ NOTE_RULES: tuple[LineRule, ...] = (
         "WARNING 07-16 20:04:14 [base.py:380] Multi-modal warmup failed",
         startup_only=True,
     ),
-    phase_rule(
+    phase_end(
         "frontend_warmup_took",
         ("preprocessing warmup completed", "processor warmup completed"),
         r"(?:Audio preprocessing|Input processor) warmup completed in "
         r"(?P<duration_s>[\d.]{1,12})s",
         "speech_warmup",
-        "end",
         Sample(
             "INFO 01-16 20:04:14 [speech_to_text.py:174] Audio preprocessing warmup "
             "completed in 3.25s",

@@ -97,7 +97,7 @@ END_RULES: tuple[LineRule, ...] = (
         r"(?:INFO:     )?(?:Started server process|Waiting for application startup|"
         r"Route: /)",
         None,
-        Sample("(APIServer pid=3) INFO:     Started server process [309263]"),
+        "(APIServer pid=3) INFO:     Started server process [309263]",
     ),
     note_rule(
         "keep_alive",
@@ -186,14 +186,10 @@ REQUEST_RULES: tuple[LineRule, ...] = (
         ("CUDAGraph ", "- Capture sizes: "),
         r"\*\*CUDAGraph (?:Config Settings|Stats):\*\*|- Capture sizes: \[",
         None,
-        Sample(
-            "(APIServer pid=66) INFO 09-02 08:46:23 [compilation/cuda_graph.py:108] "
-            "**CUDAGraph Config Settings:**"
-        ),
-        Sample(
-            "(APIServer pid=66) INFO 09-02 08:46:23 [compilation/cuda_graph.py:108] - "
-            "Capture sizes: [1, 2, 4]"
-        ),
+        "(APIServer pid=66) INFO 09-02 08:46:23 [compilation/cuda_graph.py:108] "
+        "**CUDAGraph Config Settings:**",
+        "(APIServer pid=66) INFO 09-02 08:46:23 [compilation/cuda_graph.py:108] - "
+        "Capture sizes: [1, 2, 4]",
         files=("cuda_graph.py",),
     ),
 )
@@ -276,9 +272,7 @@ SHUTDOWN_RULES: tuple[LineRule, ...] = (
         r"\[shutdown\] (?!API server: shutdown triggered|"
         r"EngineCore: trigger received signal|.{0,60}?unexpectedly)",
         None,
-        Sample(
-            "(APIServer pid=2) INFO 08-01 21:34:51 [core_client.py:655] [shutdown] "
-            "MPClient: start timeout=0s"
-        ),
+        "(APIServer pid=2) INFO 08-01 21:34:51 [core_client.py:655] [shutdown] "
+        "MPClient: start timeout=0s",
     ),
 )

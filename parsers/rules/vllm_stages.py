@@ -18,7 +18,8 @@ from parsers.base import (
     Sample,
     line_rule,
     note_rule,
-    phase_rule,
+    phase_end,
+    phase_start,
 )
 from parsers.engine.convert import text_of, words_of
 from warmup_insights.model.events import (
@@ -88,12 +89,11 @@ def _plan_applied(match: re.Match[str]) -> list[Made]:
 
 
 STAGE_RULES: tuple[LineRule, ...] = (
-    phase_rule(
+    phase_end(
         "multimodal_warmup_took",
         "ulti-modal warmup completed",
         rf"(?:Readonly m|M)ulti-modal warmup completed in {SECONDS}s",
         "multimodal_warmup",
-        "end",
         Sample(
             "(APIServer pid=1) INFO 07-16 20:04:15 [base.py:65] Multi-modal warmup "
             "completed in 8.175s",
@@ -116,24 +116,20 @@ STAGE_RULES: tuple[LineRule, ...] = (
             {"name": "chat_template_warmup", "duration_s": 1.3806},
         ),
     ),
-    phase_rule(
+    phase_start(
         "cpu_warmup_started",
         "Warming up model for the compilation",
         r"Warming up model for the compilation\.\.\.",
         "model_warmup",
-        "start",
-        Sample(
-            "INFO 10-28 13:27:48 [cpu_model_runner.py:77] Warming up model for the "
-            "compilation..."
-        ),
+        "INFO 10-28 13:27:48 [cpu_model_runner.py:77] Warming up model for the "
+        "compilation...",
     ),
-    phase_rule(
+    phase_end(
         "cpu_warmup_done",
         "Warming up done",
         r"Warming up done\.",
         "model_warmup",
-        "end",
-        Sample("INFO 10-28 13:27:50 [cpu_model_runner.py:87] Warming up done."),
+        "INFO 10-28 13:27:50 [cpu_model_runner.py:87] Warming up done.",
     ),
     line_rule(
         "encoder_graphs_took",

@@ -226,10 +226,8 @@ CONFIG_RULES: tuple[LineRule, ...] = (
         r"(?:(?:Loading|Found) nccl from library \S{0,200}librccl\.so|"
         r"Using ROCmFlashAttention backend)",
         None,
-        Sample(
-            "INFO 04-16 23:49:56 pynccl.py:58] Loading nccl from library librccl.so.1"
-        ),
-        Sample("INFO 04-16 23:50:04 selector.py:38] Using ROCmFlashAttention backend."),
+        "INFO 04-16 23:49:56 pynccl.py:58] Loading nccl from library librccl.so.1",
+        "INFO 04-16 23:50:04 selector.py:38] Using ROCmFlashAttention backend.",
         device="rocm",
         startup_only=True,
     ),
