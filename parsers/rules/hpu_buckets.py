@@ -133,7 +133,8 @@ BUCKET_RULES: tuple[LineRule, ...] = (
     hpu_rule(
         "buckets_omitted",
         "Omitted ",
-        rf"Omitted (?P<count>\d{{1,7}}) {PHASE} buckets(?: (?P<reason>due to .{{1,200}}))?:?",
+        rf"Omitted (?:(?P<count>\d{{1,7}}) |(?=[^:]{{1,40}}: \[)){PHASE} buckets"
+        r"(?: (?P<reason>due to .{1,200}))?:?(?: (?P<buckets>\[.*))?",
         BucketsOmitted,
         Sample(
             "INFO 09-24 17:31:39 habana_model_runner.py:590] Omitted 25 prompt "
@@ -144,12 +145,6 @@ BUCKET_RULES: tuple[LineRule, ...] = (
                 "reason": "due to exceeded token budget (max_num_batched_tokens=4096)",
             },
         ),
-    ),
-    hpu_rule(
-        "buckets_omitted_list",
-        "Omitted ",
-        rf"Omitted {PHASE} buckets: (?P<buckets>\[.*)",
-        BucketsOmitted,
         Sample(
             "DEBUG 09-24 17:31:39 habana_model_runner.py:590] Omitted prompt buckets: "
             "[(8, 640), (8, 768)]",

@@ -44,25 +44,17 @@ MISS_RULES: tuple[LineRule, ...] = (
     gaudi_rule(
         "bucket_miss_unified",
         "was not warmed-up",
-        r"Configuration: \(query, shared_blocks, unique_blocks\) "
-        r"\((?P<shape>\d{1,12}, \d{1,12}, \d{1,12})\), \((?:not )?causal\) "
-        r"was not warmed-up!",
+        # Three sizes; before them causal, shared and unique part, each a letter or a dash,
+        # and behind them the number of logits (`hpu_model_runner.py _check_unified_config`).
+        r"Configuration: \((?:query, shared_blocks, unique_blocks\) \(|'[c-][s-][u-]', )"
+        r"(?P<shape>\d{1,12}, \d{1,12}, \d{1,12})"
+        r"(?:\), \((?:not )?causal|, \d{1,12})\) was not warmed-up!",
         BucketMiss,
         Sample(
             "WARNING 10-01 07:43:17 [hpu_model_runner.py:1013] Configuration: (query, "
             "shared_blocks, unique_blocks) (8, 0, 4), (causal) was not warmed-up!",
             {"shape": (8, 0, 4)},
         ),
-        fixed={"phase": "unified"},
-    ),
-    gaudi_rule(
-        "bucket_miss_unified_parts",
-        "was not warmed-up",
-        # Causal, shared and unique part, each a letter or a dash; then three sizes and
-        # the number of logits (`hpu_model_runner.py _check_unified_config`).
-        r"Configuration: \('[c-][s-][u-]', (?P<shape>\d{1,12}, \d{1,12}, \d{1,12}), "
-        r"\d{1,12}\) was not warmed-up!",
-        BucketMiss,
         Sample(
             "WARNING 10-01 07:43:17 [hpu_model_runner.py:2560] Configuration: ('c-u', "
             "2048, 0, 290, 16) was not warmed-up!",

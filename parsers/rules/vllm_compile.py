@@ -254,22 +254,12 @@ COMPILE_RULES: tuple[LineRule, ...] = (
     ),
     note_rule(
         "compile_aot_refused",
-        "Cannot load aot compilation",
-        rf"{TAG}Cannot load aot compilation from path (?P<path>\S{{1,300}}), error: "
-        r"(?P<reason>.{0,300})",
+        ("Cannot load aot compilation", "Compiling model again due to a load failure"),
+        rf"{TAG}(?:Cannot load aot compilation from path|Compiling model again due to a load "
+        r"failure from) (?P<path>\S{1,300}), (?:error|reason): (?P<reason>.{0,300})",
         "compile",
         "WARNING 01-16 20:04:12 [decorators.py:300] Cannot load aot compilation from "
-        "path /c/rank_0_0/model, error: x",
-        values={"path": "/c/rank_0_0/model", "reason": "x"},
-        outcome="refused",
-        startup_only=True,
-    ),
-    note_rule(
-        "compile_aot_failed",
-        "Compiling model again due to a load failure",
-        rf"{TAG}Compiling model again due to a load failure from (?P<path>\S{{1,300}}), "
-        r"reason: (?P<reason>.{0,300})",
-        "compile",
+        "path /c/rank_0_0/model, error: x y",
         "WARNING 11-22 20:04:12 [decorators.py:333] [backbone] Compiling model again "
         "due to a load failure from /c/rank_0_0/model, reason: x y",
         values={"path": "/c/rank_0_0/model", "reason": "x y"},

@@ -6,9 +6,9 @@ Source: vLLM `entrypoints/`, `v1/engine/core.py`, `v1/executor/`, `engine/`, `wo
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
+from typing import Any
 
-from parsers.base import NO_LEVEL, LineRule, Made, Sample, line_rule
+from parsers.base import NO_LEVEL, Build, LineRule, Made, Sample, line_rule
 from parsers.engine.signals import (
     AT_WORK,
     EXECUTING,
@@ -91,9 +91,7 @@ def _frame(match: re.Match[str]) -> Made:
     return FrameSeen(phase)
 
 
-def _failure(
-    kind: str | None, *, heading: bool = False, bare: bool = False
-) -> Callable[[re.Match[str]], Made]:
+def _failure(kind: str | None, *, heading: bool = False, bare: bool = False) -> Build:
     def build(match: re.Match[str]) -> Made:
         message = _TRACEBACK.sub("", match[0].strip()).removeprefix("Failed: ")
         return FailureLine(message, kind, is_heading=heading, is_bare=bare)
@@ -151,6 +149,13 @@ _WITHOUT_TEXT = ("AssertionError", "NotImplementedError", "MemoryError", "EOFErr
 _NO_REPORT = r"(?!E {3})"
 """pytest begins the lines of its report so: of any test, long after the engine that failed."""
 
+
+def _raised(name: str, makes: Build, *samples: Sample, **more: Any) -> LineRule:
+    """A line with an error as Python prints one."""
+    pattern = rf"{_ERROR}: .{{1,1500}}|(?:{'|'.join(_WITHOUT_TEXT)})\s*$"
+    return line_rule(name, (*_NAMES, *_WITHOUT_TEXT), pattern, makes, *samples, **more)
+
+
 FAILURE_RULES: tuple[LineRule, ...] = (
     line_rule(
         "error_followed",
@@ -189,10 +194,8 @@ FAILURE_RULES: tuple[LineRule, ...] = (
             {},
         ),
     ),
-    line_rule(
+    _raised(
         "failure_raised",
-        (*_NAMES, *_WITHOUT_TEXT),
-        rf"{_ERROR}: .{{1,1500}}|(?:{'|'.join(_WITHOUT_TEXT)})\s*$",
         _failure(None),
         Sample(
             "(Worker_TP1 pid=2) ERROR 07-16 19:47:26 [multiproc_executor.py:1007] "
@@ -251,11 +254,9 @@ FAILURE_RULES: tuple[LineRule, ...] = (
         levels=("ERROR", "CRITICAL"),
         files=_OF_REQUESTS,
     ),
-    line_rule(
+    _raised(
         "failure_raised_in_plugin",
-        (*_NAMES, *_WITHOUT_TEXT),
         # The cause only where the start goes no further, as without its platform.
-        rf"{_ERROR}: .{{1,1500}}|(?:{'|'.join(_WITHOUT_TEXT)})\s*$",
         _failure(None, bare=True),
         Sample(
             "ERROR 04-09 04:44:12 [__init__.py:64] ImportError: no such library",
@@ -264,10 +265,8 @@ FAILURE_RULES: tuple[LineRule, ...] = (
         levels=("ERROR", "CRITICAL"),
         files=(_OF_PLUGINS,),
     ),
-    line_rule(
+    _raised(
         "failure_raised_in_loop",
-        (*_NAMES, *_WITHOUT_TEXT),
-        rf"{_ERROR}: .{{1,1500}}|(?:{'|'.join(_WITHOUT_TEXT)})\s*$",
         _failure_at_work,
         Sample(
             "ERROR 06-28 13:26:18 async_llm_engine.py:52] AssertionError: Does not "
@@ -293,10 +292,8 @@ FAILURE_RULES: tuple[LineRule, ...] = (
         ),
         startup_only=True,
     ),
-    line_rule(
+    _raised(
         "failure_raised_bare",
-        (*_NAMES, *_WITHOUT_TEXT),
-        rf"{_ERROR}: .{{1,1500}}|(?:{'|'.join(_WITHOUT_TEXT)})\s*$",
         _failure(None, bare=True),
         Sample(
             "(EngineCore pid=7) RuntimeError: could not find the compiler",

@@ -179,37 +179,28 @@ STAGE_RULES: tuple[LineRule, ...] = (
     ),
     line_rule(
         "sleep_freed",
-        ("Sleep mode freed", "Sleep mode (level="),
+        ("Sleep mode freed", "Sleep mode (level=", "MemAllocator: sleep freed"),
         rf"Sleep mode (?:\(level=\d\) )?freed (?P<freed_gib>{NUMBER}) GiB memory, "
-        rf"(?P<used_gib>{NUMBER}) GiB memory is still in use",
+        rf"(?P<used_gib>{NUMBER}) GiB memory is still in use|"
+        # What the allocator freed is part of what the worker states.
+        rf"(?:CuMem|XpuMem)Allocator: sleep freed {NUMBER} GiB memory in total, of which "
+        rf"(?P<host_gib>{NUMBER}) GiB is backed up in CPU",
         SleepModeChanged,
         Sample(
             "INFO 09-16 20:14:12 [gpu_worker.py:335] Sleep mode freed 60.5 GiB "
             "memory, 1.25 GiB memory is still in use.",
-            {
-                "action": "sleep",
-                "freed_bytes": round(60.5 * GIB),
-                "used_bytes": round(1.25 * GIB),
-            },
+            {"freed_bytes": round(60.5 * GIB), "used_bytes": round(1.25 * GIB)},
         ),
         Sample(  # vllm-ascend `worker/worker.py`
             "INFO 09-16 20:14:12 [worker.py:240] Sleep mode (level=1) freed 60.50 GiB "
             "memory, 1.25 GiB memory is still in use.",
             {"freed_bytes": round(60.5 * GIB), "used_bytes": round(1.25 * GIB)},
         ),
-        fixed={"action": "sleep"},
-    ),
-    line_rule(
-        "sleep_offloaded",
-        "MemAllocator: sleep freed",
-        rf"(?:CuMem|XpuMem)Allocator: sleep freed {NUMBER} GiB memory in total, of which "
-        rf"(?P<host_gib>{NUMBER}) GiB is backed up in CPU",
-        SleepModeChanged,
         Sample(
             "INFO 09-16 20:14:12 [cumem.py:282] CuMemAllocator: sleep freed 60.50 GiB "
             "memory in total, of which 15.00 GiB is backed up in CPU and the rest "
             "45.50 GiB is discarded directly.",
-            {"action": "sleep", "freed_bytes": None, "host_bytes": 15 * GIB},
+            {"freed_bytes": None, "host_bytes": 15 * GIB},
         ),
         fixed={"action": "sleep"},
     ),
