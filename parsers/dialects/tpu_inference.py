@@ -162,10 +162,15 @@ _RULES: tuple[LineRule, ...] = (
         anywhere=True,
     ),
     tpu_rule(
-        "tpu_compiled_in_tree",
-        "Compilation for ",
-        r"(?:\s{1,8}-- )?Compilation for (?P<what>prefill|prefix prefill|decode) done in "
-        r"(?P<duration_s>[\d.]{1,16}) (?:s|\[secs\])",
+        "tpu_stage_compiled",
+        (
+            "Compilation for ",
+            "Encoder compilation finished",
+            "pre-compilation finished",
+        ),
+        r"(?:(?:\s{1,8}-- )?Compilation for )?(?P<what>prefill|prefix prefill|decode|"
+        r"Multimodal .{1,40}? Encoder|KV cache swap) (?:done|(?:pre-)?compilation finished) "
+        r"in (?:in )?(?P<duration_s>[\d.]{1,16}) (?:s|\[secs\])",
         CompileFinished,
         Sample(
             "INFO 04-21 20:58:15 [tpu_model_runner.py:303] Compilation for prefill "
@@ -176,6 +181,11 @@ _RULES: tuple[LineRule, ...] = (
             "INFO 02-21 20:58:15 tpu_model_runner.py:891]     -- Compilation for "
             "prefix prefill done in 17.25 [secs].",
             {"what": "prefix prefill", "duration_s": 17.25},
+        ),
+        Sample(
+            "INFO 09-11 20:57:35 [tpu_model_runner.py:1348] Multimodal image Encoder "
+            "compilation finished in in 7.25 [secs].",
+            {"what": "Multimodal image Encoder", "duration_s": 7.25},
         ),
         fixed={"from_cache": None},
     ),
@@ -257,20 +267,6 @@ _RULES: tuple[LineRule, ...] = (
             {"duration_s": 4.5},
         ),
         device="tpu",
-    ),
-    tpu_rule(
-        "tpu_stage_compiled",
-        ("Encoder compilation finished", "pre-compilation finished"),
-        r"(?P<what>Multimodal .{1,40}? Encoder|KV cache swap) "
-        r"(?:compilation|pre-compilation) finished in (?:in )?(?P<duration_s>[\d.]{1,16}) "
-        r"\[secs\]",
-        CompileFinished,
-        Sample(
-            "INFO 09-11 20:57:35 [tpu_model_runner.py:1348] Multimodal image Encoder "
-            "compilation finished in in 7.25 [secs].",
-            {"what": "Multimodal image Encoder", "duration_s": 7.25},
-        ),
-        fixed={"from_cache": None},
     ),
     phase_end(
         "tpu_encoder_profiled",

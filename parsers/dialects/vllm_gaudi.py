@@ -175,21 +175,20 @@ _OTHER = (
         engine="vllm-gaudi",
     ),
     gaudi_rule(
-        "validation_started",
-        ("Running validation warmup", "Validation warmup: "),
-        r"Running validation warmup|Validation warmup: \d{1,6} ",
-        ValidationMarked,
-        "INFO 05-01 23:22:27 [hpu_model_runner.py:5845] Running validation warmup to "
-        "trigger guard specializations...",
-        fixed={"running": True},
-    ),
-    gaudi_rule(
-        "validation_completed",
-        "Validation warmup complete",
+        "validation",
+        ("Running validation warmup", "Validation warmup"),
+        r"(?P<begun>Running validation warmup|Validation warmup: \d{1,6} )|"
         r"Validation warmup complete\.",
-        ValidationMarked,
-        "INFO 05-01 23:22:27 [hpu_model_runner.py:5845] Validation warmup complete.",
-        fixed={"running": False},
+        lambda match: ValidationMarked(running=match["begun"] is not None),
+        Sample(
+            "INFO 05-01 23:22:27 [hpu_model_runner.py:5845] Running validation warmup "
+            "to trigger guard specializations...",
+            {"running": True},
+        ),
+        Sample(
+            "INFO 05-01 23:22:27 [hpu_model_runner.py:5845] Validation warmup complete.",
+            {"running": False},
+        ),
     ),
     gaudi_rule(
         "graph_skipped",
