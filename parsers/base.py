@@ -37,8 +37,9 @@ class Sample:
     """A line as the engine prints it, and the fields that must come of it."""
 
     line: str
-    expected: Mapping[str, Any] | None = None
-    """Fields of the event beside those that the rule fixes; None where there are none."""
+    expected: Mapping[str, Any] = field(default_factory=dict)
+    """Fields of what is made beside those that the rule fixes; without any a function makes
+    nothing of the line."""
 
 
 @dataclass(frozen=True)
@@ -147,7 +148,7 @@ def line_rule(
     *samples: Sample | str,
     **more: Any,
 ) -> LineRule:
-    """A rule with its samples; a line alone states no field but those that are fixed."""
+    """A rule with its samples; a line alone has no fields but those that are fixed."""
     kept = tuple(Sample(one) if isinstance(one, str) else one for one in samples)
     return LineRule(name, hint, pattern, makes, samples=kept, **more)
 

@@ -58,20 +58,10 @@ _OTHER: tuple[LineRule, ...] = (
         "409.6 tokens/s, GPU KV cache usage: 0.0%",
     ),
     line_rule(
-        "code_fence",
-        "```",
-        r"\s{0,12}```",
-        CodeFence,
-        Sample("```text", {}),
-        levels=(NO_LEVEL,),
+        "code_fence", "```", r"\s{0,12}```", CodeFence, "```text", levels=(NO_LEVEL,)
     ),
     line_rule(
-        "elided",
-        "...",
-        r"\s{0,8}(?:#\s?)?\.\.\.\s*$",
-        Elided,
-        Sample("...", {}),
-        startup_only=True,
+        "elided", "...", r"\s{0,8}(?:#\s?)?\.\.\.\s*$", Elided, "...", startup_only=True
     ),
     line_rule(
         "bar_cut",

@@ -9,18 +9,25 @@ log without vLLM's prefix, most often as `INFO:Neuron:` and without a time; libn
 
 from __future__ import annotations
 
-from parsers.base import LineRule, Sample, line_rule, phase_end, phase_start
+import re
+
+from parsers.base import LineRule, Made, Sample, line_rule, phase_end, phase_start
 from warmup_insights.model.events import CompileFinished
 
 _OWN = r"(?:[A-Z]{4,8}:Neuron:|\[[^\]\n]{1,160}\] )?"
 _SECONDS = r"(?P<duration_s>[\d.]{1,24})(?: seconds|$)"
 
 
-def _compiled(rule: str, words: str, what: str, line: str) -> LineRule:
-    return line_rule(
-        rule, words, f"{_OWN}{words} in {_SECONDS}", CompileFinished,
-        Sample(line, {"duration_s": 12.25}),fixed={"what": what, "from_cache": None}, device="neuron",
-        )  # fmt: skip
+_HLOS = {
+    "Generated all HLOs": "trace",
+    "Done compilation for the priority HLO": "priority hlo",
+    "Finished Compilation for all HLOs": "hlo",
+}
+
+
+def _compiled(match: re.Match[str]) -> Made:
+    what, seconds = _HLOS[match["words"]], float(match["duration_s"])
+    return CompileFinished(what=what, from_cache=None, duration_s=seconds)
 
 
 NEURON_RULES: tuple[LineRule, ...] = (
@@ -42,23 +49,20 @@ NEURON_RULES: tuple[LineRule, ...] = (
         "INFO:Neuron:Generating HLOs for the following models: "
         "['context_encoding_model', 'token_generation_model']",
     ),
-    _compiled(
-        "neuron_traced",
-        "Generated all HLOs",
-        "trace",
-        "INFO:Neuron:Generated all HLOs in 12.25 seconds",
-    ),
-    _compiled(
-        "neuron_compiled_first",
-        "Done compilation for the priority HLO",
-        "priority hlo",
-        "INFO:Neuron:Done compilation for the priority HLO in 12.25 seconds",
-    ),
-    _compiled(
+    line_rule(
         "neuron_compiled",
-        "Finished Compilation for all HLOs",
-        "hlo",
-        "INFO:Neuron:Finished Compilation for all HLOs in 12.25 seconds",
+        tuple(_HLOS),
+        rf"{_OWN}(?P<words>{'|'.join(_HLOS)}) in {_SECONDS}",
+        _compiled,
+        Sample(
+            "INFO:Neuron:Generated all HLOs in 12.25 seconds",
+            {"what": "trace", "duration_s": 12.25},
+        ),
+        Sample(
+            "INFO:Neuron:Done compilation for the priority HLO in 10.5 seconds",
+            {"what": "priority hlo", "duration_s": 10.5},
+        ),
+        device="neuron",
     ),
     phase_end(
         "neuron_module_compiled",

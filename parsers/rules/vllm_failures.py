@@ -166,9 +166,7 @@ FAILURE_RULES: tuple[LineRule, ...] = (
         r"During handling of the above exception, another|"
         r"The above exception was the direct cause of",
         ErrorFollowed,
-        Sample(
-            "During handling of the above exception, another exception occurred:", {}
-        ),
+        "During handling of the above exception, another exception occurred:",
     ),
     line_rule(
         "call_failed",
@@ -176,11 +174,8 @@ FAILURE_RULES: tuple[LineRule, ...] = (
         r"Invocation of \w{1,60} method failed",
         # `v1/engine/core.py`, `_invoke_utility_method`.
         CallFailed,
-        Sample(
-            "(EngineCore pid=7) ERROR 07-16 19:47:26 [core.py:1750] Invocation of "
-            "add_lora method failed",
-            {},
-        ),
+        "(EngineCore pid=7) ERROR 07-16 19:47:26 [core.py:1750] Invocation of "
+        "add_lora method failed",
         levels=("ERROR",),
     ),
     line_rule(
@@ -189,10 +184,7 @@ FAILURE_RULES: tuple[LineRule, ...] = (
         r"Exception ignored (?:in|on|while)\b",
         ErrorIgnored,
         # `sys.unraisablehook`: in a destructor, at the exit.
-        Sample(
-            "Exception ignored in: <function HPUModelRunner.__del__ at 0x7f11eff56440>",
-            {},
-        ),
+        "Exception ignored in: <function HPUModelRunner.__del__ at 0x7f11eff56440>",
     ),
     _raised(
         "failure_raised",

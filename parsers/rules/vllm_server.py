@@ -54,16 +54,10 @@ END_RULES: tuple[LineRule, ...] = (
         r"Started DPSupervisor on |"
         r"Server is ready to accept requests|vLLM gRPC server started on )",
         ServerReady,
-        Sample(
-            "INFO 09-16 20:04:15 [grpc_server.py:131] vLLM gRPC server started on "
-            "0.0.0.0:50051",
-            {},
-        ),
-        Sample(
-            "INFO 09-16 20:04:15 [lib.rs:336] OpenAI server is ready to accept "
-            "requests bind_address=0.0.0.0:8000 scheme=http model=a/b",
-            {},
-        ),
+        "INFO 09-16 20:04:15 [grpc_server.py:131] vLLM gRPC server started on "
+        "0.0.0.0:50051",
+        "INFO 09-16 20:04:15 [lib.rs:336] OpenAI server is ready to accept requests "
+        "bind_address=0.0.0.0:8000 scheme=http model=a/b",
     ),
     line_rule(
         "server_starting",
@@ -81,14 +75,14 @@ END_RULES: tuple[LineRule, ...] = (
         "Application startup complete",
         r"(?:INFO:     )?Application startup complete\.",
         ServerReady,
-        Sample("(APIServer pid=309263) INFO:     Application startup complete.", {}),
+        "(APIServer pid=309263) INFO:     Application startup complete.",
     ),
     line_rule(
         "server_routes",
         "Available routes are",
         r"Available routes are:",
         RoutesListed,
-        Sample("INFO 04-14 08:39:49 launcher.py:21] Available routes are:", {}),
+        "INFO 04-14 08:39:49 launcher.py:21] Available routes are:",
         files=("launcher.py",),
     ),
     line_rule(
@@ -124,12 +118,9 @@ REQUEST_RULES: tuple[LineRule, ...] = (
         + _PATHS
         + r'(?:\?[^" ]{0,500})? HTTP/[\d.]{1,3}" 2\d\d\b',
         ResponseLine,
-        Sample(
-            '(APIServer pid=1) INFO:     10.0.0.1:48804 - "POST /v1/chat/completions '
-            'HTTP/1.1" 200 OK',
-            {},
-        ),
-        Sample('INFO:     127.0.0.1:35008 - "POST /generate HTTP/1.1" 200 OK', {}),
+        '(APIServer pid=1) INFO:     10.0.0.1:48804 - "POST /v1/chat/completions '
+        'HTTP/1.1" 200 OK',
+        'INFO:     127.0.0.1:35008 - "POST /generate HTTP/1.1" 200 OK',
         startup_only=True,
     ),
     line_rule(

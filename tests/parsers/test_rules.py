@@ -47,7 +47,6 @@ def test_a_wrong_sample_is_seen():
         (),
         (Sample("another line"),),
         (Sample(line, {"time": -1.0}),),
-        (Sample(line, None),),
     ]
     for samples in wrong:
         changed = dataclasses.replace(rule, samples=samples)
