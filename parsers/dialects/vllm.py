@@ -17,7 +17,6 @@ from parsers.rules.vllm_kv_cache import KV_CACHE_RULES
 from parsers.rules.vllm_loading import LOAD_RULES
 from parsers.rules.vllm_memory import MEMORY_RULES
 from parsers.rules.vllm_notes import NOTE_RULES
-from parsers.rules.vllm_plain import PLAIN_RULES
 from parsers.rules.vllm_server import END_RULES, REQUEST_RULES, SHUTDOWN_RULES
 from parsers.rules.vllm_stages import STAGE_RULES
 from parsers.rules.vllm_startup import CONFIG_RULES
@@ -105,6 +104,6 @@ DIALECT = Dialect(
         *CONFIG_RULES, *LOAD_RULES, *COMPILE_RULES, *END_RULES, *FAILURE_RULES, *SHUTDOWN_RULES,
         *GRAPH_RULES,
         *MEMORY_RULES, *KV_CACHE_RULES, *KERNEL_RULES, *STAGE_RULES, *NOTE_RULES,
-        *PLAIN_RULES, *REQUEST_RULES, *NEURON_RULES, *ASCEND_RULES, *_OTHER,
+        *REQUEST_RULES, *NEURON_RULES, *ASCEND_RULES, *_OTHER,
     ),
 )  # fmt: skip

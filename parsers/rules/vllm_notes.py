@@ -3,7 +3,8 @@
 Source: vLLM `config/`, `platforms/`, `compilation/`, `v1/core/kv_cache_utils.py`,
 `v1/core/kv_cache_planning.py`, `v1/kv_offload/`, `v1/simple_kv_offload/`, `v1/hisparse/`,
 `multimodal/gpu_ipc_memory.py`, `utils/numa_utils.py`, `renderers/base.py`,
-`entrypoints/openai/speech_to_text.py`, `v1/worker/gpu_model_runner.py`.
+`entrypoints/openai/speech_to_text.py`, `v1/worker/gpu_model_runner.py`,
+`v1/spec_decode/llm_base_proposer.py`, `logging_utils/dump_input.py`.
 """
 
 from __future__ import annotations
@@ -312,5 +313,38 @@ NOTE_RULES: tuple[LineRule, ...] = (
         "INFO 01-16 20:03:14 [enc_dec_model_runner.py:180] Starting profile run for "
         "multi-modal models.",
         startup_only=True,
+    ),
+    line_rule(
+        "plain",
+        # Words that matter, and no fact of a start.
+        (
+            "haring target model ",
+            "Torch profiler disabled",
+            "Dumping ",
+            "Initialized sharding configuration",
+            "[MoE requantization]",
+            "Hybrid KV cache layout",
+            "Compilation num_layers = ",
+        ),
+        r"(?:Detected \w{1,40} model.{0,200}?)?Sharing target model "
+        r"(?:embedding weights|lm_head weights|topk_indices_buffer) with the draft|"
+        r"(?:Rank \d{1,5}: )?Torch profiler disabled|Dumping scheduler (?:output|stats)|"
+        # tpu-inference `tpu_platform.py`, `layers/`, `runner/kv_cache_manager.py`.
+        r"Initialized sharding configuration: |\[MoE requantization\]: re-quantizing MoE "
+        r"weights to |Hybrid KV cache layout: num_kv_cache_groups=|Compilation num_layers = \d",
+        None,
+        "INFO 07-26 03:15:01 [llm_base_proposer.py:1473] Sharing target model "
+        "embedding weights with the draft model.",
+        "INFO 08-05 12:13:48 [gpu_model_runner.py:6859] Rank 0: Torch profiler "
+        "disabled for CUDA graph capture",
+        "ERROR 06-13 21:02:05 [dump_input.py:81] Dumping scheduler stats: "
+        "SchedulerStats(num_running_reqs=1, kv_cache_usage=0.5)",
+        "INFO 11-04 22:31:49 [tpu_jax.py:118] Initialized sharding configuration: "
+        "ShardingConfigManager(total_devices=8)",
+        "INFO 06-26 20:50:03 [moe_weights.py:1239] [MoE requantization]: "
+        "re-quantizing MoE weights to float8_e4m3fn",
+        "INFO 06-26 20:33:42 [kv_cache_manager.py:912] Hybrid KV cache layout: "
+        "num_kv_cache_groups=1, num_kv_cache_tensors=30",
+        "WARNING 04-09 05:08:46 [kv_cache_manager.py:251] Compilation num_layers = 60",
     ),
 )
