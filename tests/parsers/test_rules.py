@@ -41,7 +41,11 @@ def test_samples_are_found_by_their_rule_and_give_their_event(rule: LineRule):
 
 def test_a_wrong_sample_is_seen():
     """The check fails for each thing that can be wrong."""
-    rule = next(r for r in RULES if isinstance(r.makes, type) and not r.fixed and r.samples[0].expected)
+    rule = next(
+        r
+        for r in RULES
+        if isinstance(r.makes, type) and not r.fixed and r.samples[0].expected
+    )
     line = rule.samples[0].line
     wrong = [
         (),
