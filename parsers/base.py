@@ -11,7 +11,7 @@ import fnmatch
 import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from functools import cached_property
+from functools import cached_property, partial
 from typing import Any, Union
 
 from parsers.engine.convert import convert_groups, field_of, text_of
@@ -37,8 +37,9 @@ class Sample:
     """A line as the engine prints it, and the fields that must come of it."""
 
     line: str
-    expected: Mapping[str, Any] | None = None
-    """Fields of the event beside those that the rule fixes; None where there are none."""
+    expected: Mapping[str, Any] = field(default_factory=dict)
+    """Fields of what is made beside those that the rule fixes; without any a function makes
+    nothing of the line."""
 
 
 @dataclass(frozen=True)
@@ -49,9 +50,9 @@ class LineRule:
         name: unique, shown in the report.
         hint: literals, one of which the line must hold; checked before the pattern.
         pattern: matched at the start of the message, or anywhere with `anywhere`.
-        event: the class to make; None makes nothing (the line is known and ignored).
-        fixed: fields that are the same for every match.
-        build: a function for what a pattern cannot say.
+        makes: the class to make, or a function for what a pattern cannot say; None makes
+            nothing (the line is known and ignored).
+        fixed: fields of the class that are the same for every match.
         engine: engine that alone prints this, as evidence.
         device: device kind that alone prints this, as evidence.
     """
@@ -59,9 +60,8 @@ class LineRule:
     name: str
     hint: str | tuple[str, ...]
     pattern: str
-    event: type[Event] | type[Signal] | None = None
+    makes: type[Event] | type[Signal] | Build | None = None
     fixed: Mapping[str, Any] = field(default_factory=dict)
-    build: Build | None = None
     samples: tuple[Sample, ...] = ()
     anywhere: bool = False
     engine: str | None = None
@@ -87,8 +87,7 @@ class LineRule:
     @property
     def matters_while_serving(self) -> bool:
         """Whether a line of this rule is looked for after the server is ready."""
-        makes_something = self.event is not None or self.build is not None
-        return makes_something and not self.startup_only
+        return self.makes is not None and not self.startup_only
 
     def admits(self, level: str | None, file: str | None) -> bool:
         """Whether a line of this level, printed by this module, can be of the rule."""
@@ -121,18 +120,18 @@ class LineRule:
 
     def make(self, match: re.Match[str]) -> list[Made]:
         """What comes of a match. Raises ValueError when a value cannot be converted."""
-        if self.build is not None:
-            made = self.build(match)
-            return made if isinstance(made, list) else [made]
-        if self.event is None:
+        if self.makes is None:
             return []
+        if not isinstance(self.makes, type):
+            made = self.makes(match)
+            return made if isinstance(made, list) else [made]
         fields = dict(self.fixed)
         texts = match.groups()
         for place, name, convert in self._groups:
             text = texts[place]
             if text is not None:
                 fields[name] = convert(text)
-        return [self.event(**fields)]
+        return [self.makes(**fields)]
 
     @cached_property
     def _groups(self) -> tuple[tuple[int, str, Callable[[str], Any]], ...]:
@@ -141,20 +140,36 @@ class LineRule:
         return tuple((place - 1, *field_of(name)) for name, place in places)
 
 
-def phase_rule(
+def line_rule(
+    name: str,
+    hint: str | tuple[str, ...],
+    pattern: str,
+    makes: type[Event] | type[Signal] | Build | None = None,
+    *samples: Sample | str,
+    **more: Any,
+) -> LineRule:
+    """A rule with its samples; a line alone has no fields but those that are fixed."""
+    kept = tuple(Sample(one) if isinstance(one, str) else one for one in samples)
+    return LineRule(name, hint, pattern, makes, samples=kept, **more)
+
+
+def _phase_rule(
+    edge: str,
     rule: str,
     hint: str | tuple[str, ...],
     pattern: str,
     name: str,
-    edge: str,
-    *samples: Sample,
+    *samples: Sample | str,
     **more: Any,
 ) -> LineRule:
-    """A line at which a phase begins or ends; samples hold its figure, where it has one."""
-    return LineRule(
-        rule, hint, pattern, PhaseMarked, fixed={"name": name, "edge": edge},
-        samples=samples, **more,
-    )  # fmt: skip
+    fixed = {"name": name, "edge": edge}
+    return line_rule(rule, hint, pattern, PhaseMarked, *samples, fixed=fixed, **more)
+
+
+phase_start = partial(_phase_rule, "start")
+"""A line at which a phase begins."""
+phase_end = partial(_phase_rule, "end")
+"""A line at which a phase ends; samples hold its figure, where it has one."""
 
 
 def note_rule(
@@ -180,7 +195,7 @@ def note_rule(
 
     expected = {"topic": topic, "values": {**(values or {}), **stated}}
     samples = tuple(Sample(line, expected) for line in lines)
-    return LineRule(rule, hint, pattern, build=build, samples=samples, **more)
+    return line_rule(rule, hint, pattern, build, *samples, **more)
 
 
 def _any_name(names: tuple[str, ...]) -> Callable[[str], bool]:

@@ -35,7 +35,7 @@ def test_several_runs_are_an_error():
 
 def test_the_rule_of_a_line_is_named():
     ((rule, made),) = matches(MEMORY)
-    assert rule.event is type(made[0])
+    assert rule.makes is type(made[0])
     assert matches(log_line("something else")) == []
 
 

@@ -115,12 +115,12 @@ def check_rule(rule: LineRule, rules: Sequence[LineRule] = ()) -> None:
             names = [one.name for one, _ in found]
             raise AssertionError(f"{names} read the sample of {rule.name}")
         made = found[0][1]
-        expected = {**rule.fixed, **(sample.expected or {})}
+        expected = {**rule.fixed, **sample.expected}
         named = (one for one in made if all(hasattr(one, name) for name in expected))
         first = next(named, None)
         actual = {name: getattr(first, name, None) for name in expected}
-        makes_nothing = sample.expected is None and not rule.fixed
-        if actual != expected or (makes_nothing and made):
+        makes_something = bool(expected) or isinstance(rule.makes, type)
+        if actual != expected or makes_something != bool(made):
             raise AssertionError(f"{rule.name} makes {made}, not {expected}")
 
 

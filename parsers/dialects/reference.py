@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 
-from parsers.base import Dialect, LineRule, Made, Sample
+from parsers.base import Dialect, Made, Sample, line_rule
 from parsers.engine.convert import text_of
 from warmup_insights.model.events import RunStarted
 
@@ -32,25 +32,19 @@ DIALECT = Dialect(
     versions="any",
     source="warmup_insights/runner/log_format.py",
     rules=(
-        LineRule(
+        line_rule(
             "reference_origin",
             "written by the reference engine of warmup-insights",
             r"(?:# )?written by the reference engine of warmup-insights "
             r"(?P<version>\S{1,40}), (?P<how>measured|simulated) on (?P<device>.{1,100})",
-            build=_origin,
+            _origin,
+            Sample(
+                "# written by the reference engine of warmup-insights 0.1.0, "
+                "simulated on Gaudi 2",
+                {"engine": "reference", "synthetic": True, "device_name": "Gaudi 2"},
+            ),
             engine=ENGINE,
             starts=1,
-            samples=(
-                Sample(
-                    "# written by the reference engine of warmup-insights 0.1.0, simulated "
-                    "on Gaudi 2",
-                    {
-                        "engine": "reference",
-                        "synthetic": True,
-                        "device_name": "Gaudi 2",
-                    },
-                ),
-            ),
         ),
     ),
 )

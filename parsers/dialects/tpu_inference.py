@@ -9,7 +9,16 @@ from __future__ import annotations
 
 import re
 
-from parsers.base import Dialect, LineRule, Made, Sample, note_rule, phase_rule
+from parsers.base import (
+    Dialect,
+    LineRule,
+    Made,
+    Sample,
+    line_rule,
+    note_rule,
+    phase_end,
+    phase_start,
+)
 from parsers.engine.convert import ints_of, text_of
 from parsers.engine.evidence import PARTED
 from parsers.engine.signals import (
@@ -19,12 +28,9 @@ from parsers.engine.signals import (
     PrecompileStarted,
     ShapeBegun,
 )
+from parsers.rules.of_device import tpu_note, tpu_rule
 from parsers.rules.tpu_memory import MEMORY_RULES
-from warmup_insights.model.events import (
-    BucketsGenerated,
-    CompileFinished,
-    PhaseMarked,
-)
+from warmup_insights.model.events import BucketsGenerated, CompileFinished, PhaseMarked
 
 _NUM = r"[\d.]{1,16}"
 _DIMENSIONS = {"token": "num_tokens", "request": "num_reqs", "attn request": "num_reqs"}
@@ -82,127 +88,119 @@ _ENDED = rf" finished in (?:in )?(?P<duration_s>{_NUM}) \[secs\]"
 
 _RULES: tuple[LineRule, ...] = (
     *MEMORY_RULES,
-    LineRule(
+    tpu_rule(
         "tpu_paddings",
         "paddings: [",
         r"Prepared (?P<kind>token|request|attn request) paddings: (?P<list>\[[\d, ]{1,20000}\])",
-        build=_paddings,
-        device="tpu",
-        engine="tpu-inference",
-        samples=(
-            Sample(
-                "INFO 10-21 20:56:14 [utils.py:93] Prepared token paddings: [16, 32, 64]",
-                {
-                    "phase": "tokens",
-                    "count": 3,
-                    "buckets": [(16,), (32,), (64,)],
-                    "dimensions": ["num_tokens"],
-                },
-            ),
+        _paddings,
+        Sample(
+            "INFO 10-21 20:56:14 [utils.py:93] Prepared token paddings: [16, 32, 64]",
+            {
+                "phase": "tokens",
+                "count": 3,
+                "buckets": [(16,), (32,), (64,)],
+                "dimensions": ["num_tokens"],
+            },
         ),
+        engine="tpu-inference",
     ),
-    LineRule(
+    tpu_rule(
         "tpu_precompile",
         "Precompile ",
         rf"Precompile {_NAME}{_SHAPE}",
-        build=_started,
-        device="tpu",
-        samples=(
-            Sample(
-                "INFO 10-21 20:57:35 [compilation_manager.py:58] Precompile backbone --> "
-                "{'num_tokens': 16}",
-                {"graph": "backbone", "shape": "{'num_tokens': 16}"},
-            ),
-            Sample(
-                "INFO 08-07 23:14:42 [compilation_manager.py:137] Precompile worker0 "
-                "backbone --> {'num_tokens': 32, 'num_reqs': 256, "
-                "'shared_attention_metadata': SharedAttentionMetadata("
-                "input_positions=Array([1, 1, 1, 1,",
-                {"graph": "backbone", "shape": "{'num_tokens': 32, 'num_reqs': 256}"},
-            ),
+        _started,
+        Sample(
+            "INFO 10-21 20:57:35 [compilation_manager.py:58] Precompile backbone --> "
+            "{'num_tokens': 16}",
+            {"graph": "backbone", "shape": "{'num_tokens': 16}"},
+        ),
+        Sample(
+            "INFO 08-07 23:14:42 [compilation_manager.py:137] Precompile worker0 "
+            "backbone --> {'num_tokens': 32, 'num_reqs': 256, "
+            "'shared_attention_metadata': "
+            "SharedAttentionMetadata(input_positions=Array([1, 1, 1, 1,",
+            {"graph": "backbone", "shape": "{'num_tokens': 32, 'num_reqs': 256}"},
         ),
     ),
-    LineRule(
+    tpu_rule(
         "tpu_graph_compiled",
         "Compilation of ",
         rf"Compilation of {_NAME}{_SHAPE}(?P<rest>.{{0,8000}})",
-        build=_compiled,
-        device="tpu",
-        samples=(
-            Sample(
-                "INFO 06-25 23:55:52 [compilation_manager.py:167] Compilation of worker0 "
-                "sample --> {'num_reqs': 8, 'do_sampling': True} finished in 0.02 [secs].",
-                {
-                    "what": "sample",
-                    "detail": "{'num_reqs': 8, 'do_sampling': True}",
-                    "duration_s": 0.02,
-                },
-            ),
-            Sample(
-                "INFO 08-07 23:14:49 [compilation_manager.py:175] Compilation of worker0 "
-                "backbone --> {'num_tokens': 64, 'num_reqs': 128, "
-                "'shared_attention_metadata': SharedAttentionMetadata("
-                "input_positions=Array([1, 1, 1, 1,",
-                {"graph": "backbone", "shape": "{'num_tokens': 64, 'num_reqs': 128}"},
-            ),
+        _compiled,
+        Sample(
+            "INFO 06-25 23:55:52 [compilation_manager.py:167] Compilation of worker0 "
+            "sample --> {'num_reqs': 8, 'do_sampling': True} finished in 0.02 [secs].",
+            {
+                "what": "sample",
+                "detail": "{'num_reqs': 8, 'do_sampling': True}",
+                "duration_s": 0.02,
+            },
+        ),
+        Sample(
+            "INFO 08-07 23:14:49 [compilation_manager.py:175] Compilation of worker0 "
+            "backbone --> {'num_tokens': 64, 'num_reqs': 128, "
+            "'shared_attention_metadata': "
+            "SharedAttentionMetadata(input_positions=Array([1, 1, 1, 1,",
+            {"graph": "backbone", "shape": "{'num_tokens': 64, 'num_reqs': 128}"},
         ),
     ),
-    LineRule(
+    tpu_rule(
         "tpu_compiled",
         "[secs]",
         rf"(?:Compilation|\)\}}){_ENDED}",
         PrecompileFinished,
+        Sample(
+            "INFO 10-21 20:58:15 [compilation_manager.py:68] Compilation finished in "
+            "39.64 [secs].",
+            {"duration_s": 39.64},
+        ),
+        Sample(
+            "INFO 08-07 23:14:49 [compilation_manager.py:175]        1, 1, 1], "
+            "dtype=int32), padded_num_reqs=128)} finished in 7.25 [secs].",
+            {"duration_s": 7.25},
+        ),
         anywhere=True,
-        device="tpu",
-        samples=(
-            Sample(
-                "INFO 10-21 20:58:15 [compilation_manager.py:68] Compilation finished in "
-                "39.64 [secs].",
-                {"duration_s": 39.64},
-            ),
-            Sample(
-                "INFO 08-07 23:14:49 [compilation_manager.py:175]        1, 1, 1], "
-                "dtype=int32), padded_num_reqs=128)} finished in 7.25 [secs].",
-                {"duration_s": 7.25},
-            ),
-        ),
     ),
-    LineRule(
-        "tpu_compiled_in_tree",
-        "Compilation for ",
-        r"(?:\s{1,8}-- )?Compilation for (?P<what>prefill|prefix prefill|decode) done in "
-        r"(?P<duration_s>[\d.]{1,16}) (?:s|\[secs\])",
+    tpu_rule(
+        "tpu_stage_compiled",
+        (
+            "Compilation for ",
+            "Encoder compilation finished",
+            "pre-compilation finished",
+        ),
+        r"(?:(?:\s{1,8}-- )?Compilation for )?(?P<what>prefill|prefix prefill|decode|"
+        r"Multimodal .{1,40}? Encoder|KV cache swap) (?:done|(?:pre-)?compilation finished) "
+        r"in (?:in )?(?P<duration_s>[\d.]{1,16}) (?:s|\[secs\])",
         CompileFinished,
-        fixed={"from_cache": None},
-        device="tpu",
-        samples=(
-            Sample(
-                "INFO 04-21 20:58:15 [tpu_model_runner.py:303] Compilation for prefill "
-                "done in 12.50 s.",
-                {"what": "prefill", "duration_s": 12.5},
-            ),
-            Sample(
-                "INFO 02-21 20:58:15 tpu_model_runner.py:891]     -- Compilation for prefix "
-                "prefill done in 17.25 [secs].",
-                {"what": "prefix prefill", "duration_s": 17.25},
-            ),
+        Sample(
+            "INFO 04-21 20:58:15 [tpu_model_runner.py:303] Compilation for prefill "
+            "done in 12.50 s.",
+            {"what": "prefill", "duration_s": 12.5},
         ),
+        Sample(
+            "INFO 02-21 20:58:15 tpu_model_runner.py:891]     -- Compilation for "
+            "prefix prefill done in 17.25 [secs].",
+            {"what": "prefix prefill", "duration_s": 17.25},
+        ),
+        Sample(
+            "INFO 09-11 20:57:35 [tpu_model_runner.py:1348] Multimodal image Encoder "
+            "compilation finished in in 7.25 [secs].",
+            {"what": "Multimodal image Encoder", "duration_s": 7.25},
+        ),
+        fixed={"from_cache": None},
     ),
-    LineRule(
+    tpu_rule(
         "tpu_graph_started",
         "with different input shapes",
         r"Compiling (?P<graph>[a-z_][a-z0-9_ ]{0,60}?) with different input shapes",
-        build=_graph_started,
-        device="tpu",
-        samples=(
-            Sample(
-                "INFO 04-21 20:57:35 [tpu_model_runner.py:1397] Compiling compute_logits "
-                "with different input shapes.",
-                {"graph": "compute_logits", "shape": ""},
-            ),
+        _graph_started,
+        Sample(
+            "INFO 04-21 20:57:35 [tpu_model_runner.py:1397] Compiling compute_logits "
+            "with different input shapes.",
+            {"graph": "compute_logits", "shape": ""},
         ),
     ),
-    LineRule(
+    tpu_rule(
         "tpu_paddings_begun",
         (
             "Preparing request paddings",
@@ -213,69 +211,56 @@ _RULES: tuple[LineRule, ...] = (
         ),
         r"(?P<requests>Preparing request paddings)|"
         r"Using (?:exponential|incremental) (?:token )?paddings:",
-        build=_paddings_begun,
-        device="tpu",
-        samples=(
-            Sample(
-                "INFO 04-21 20:57:35 [tpu_model_runner.py:1392] Using exponential token "
-                "paddings:",
-                {"phase": "tokens", "dimension": "num_tokens"},
-            ),
-            Sample(
-                "INFO 04-06 20:57:35 [tpu_model_runner.py:1018] Using incremental paddings:",
-                {"phase": "tokens", "dimension": "num_tokens"},
-            ),
-            Sample(
-                "INFO 04-21 20:57:35 [tpu_model_runner.py:1358] Preparing request "
-                "paddings:",
-                {"phase": "requests", "dimension": "num_reqs"},
-            ),
+        _paddings_begun,
+        Sample(
+            "INFO 04-21 20:57:35 [tpu_model_runner.py:1392] Using exponential token "
+            "paddings:",
+            {"phase": "tokens", "dimension": "num_tokens"},
+        ),
+        Sample(
+            "INFO 04-06 20:57:35 [tpu_model_runner.py:1018] Using incremental paddings:",
+            {"phase": "tokens", "dimension": "num_tokens"},
+        ),
+        Sample(
+            "INFO 04-21 20:57:35 [tpu_model_runner.py:1358] Preparing request "
+            "paddings:",
+            {"phase": "requests", "dimension": "num_reqs"},
         ),
     ),
-    LineRule(
+    line_rule(
         "tpu_padding",
         "    ",
         r"\s{1,8}(?P<size>\d{1,7})\s*$",
         PaddingListed,
+        Sample("INFO 04-21 20:57:35 [tpu_model_runner.py:1365]     16", {"size": 16}),
         files=("tpu_model_runner.py",),
         startup_only=True,
-        samples=(
-            Sample(
-                "INFO 04-21 20:57:35 [tpu_model_runner.py:1365]     16", {"size": 16}
-            ),
-        ),
     ),
-    LineRule(
+    line_rule(
         "tpu_shape",
         "-- num_tokens: ",
         r"\s{0,8}-- num_tokens: (?P<num_tokens>\d{1,9})\s*$",
         ShapeBegun,
-        files=("tpu_model_runner.py",),
-        samples=(
-            Sample(
-                "INFO 04-21 20:57:36 [tpu_model_runner.py:1018]   -- num_tokens: 32",
-                {"num_tokens": 32},
-            ),
+        Sample(
+            "INFO 04-21 20:57:36 [tpu_model_runner.py:1018]   -- num_tokens: 32",
+            {"num_tokens": 32},
         ),
+        files=("tpu_model_runner.py",),
     ),
-    phase_rule(
+    phase_start(
         "tpu_precompile_started",
         "Precompile all the subgraphs",
         r"Precompile all the subgraphs",
         "compile",
-        "start",
-        Sample(
-            "INFO 10-21 20:57:35 [compilation_manager.py:73] Precompile all the "
-            "subgraphs with possible input shapes."
-        ),
+        "INFO 10-21 20:57:35 [compilation_manager.py:73] Precompile all the subgraphs "
+        "with possible input shapes.",
         device="tpu",
     ),
-    phase_rule(
+    phase_end(
         "tpu_warmup_pass",
         "Warm-up call pass finished",
         r"Warm-up call pass finished in (?P<duration_s>[\d.]{1,16}) \[secs\]",
         "model_warmup",
-        "end",
         Sample(
             "INFO 08-21 20:58:15 [compilation_manager.py:228] Warm-up call pass "
             "finished in 4.50 [secs] over 12 tasks.",
@@ -283,44 +268,25 @@ _RULES: tuple[LineRule, ...] = (
         ),
         device="tpu",
     ),
-    LineRule(
-        "tpu_stage_compiled",
-        ("Encoder compilation finished", "pre-compilation finished"),
-        r"(?P<what>Multimodal .{1,40}? Encoder|KV cache swap) "
-        r"(?:compilation|pre-compilation) finished in (?:in )?(?P<duration_s>[\d.]{1,16}) "
-        r"\[secs\]",
-        CompileFinished,
-        fixed={"from_cache": None},
-        device="tpu",
-        samples=(
-            Sample(
-                "INFO 09-11 20:57:35 [tpu_model_runner.py:1348] Multimodal image Encoder "
-                "compilation finished in in 7.25 [secs].",
-                {"what": "Multimodal image Encoder", "duration_s": 7.25},
-            ),
-        ),
-    ),
-    phase_rule(
+    phase_end(
         "tpu_encoder_profiled",
         "Encoder profiling finished",
         r"Multimodal Encoder profiling finished in (?:in )?(?P<duration_s>[\d.]{1,16}) "
         r"\[secs\]",
         "encoder_profile",
-        "end",
         Sample(
-            "INFO 09-11 20:57:35 [tpu_model_runner.py:1548] Multimodal Encoder profiling "
-            "finished in 7.25 [secs].",
+            "INFO 09-11 20:57:35 [tpu_model_runner.py:1548] Multimodal Encoder "
+            "profiling finished in 7.25 [secs].",
             {"duration_s": 7.25},
         ),
     ),
-    note_rule(
+    tpu_note(
         PARTED,
         "Creating DisaggEngineCore",
         r"Creating DisaggEngineCore(?:Proc)? with slice_sizes .{1,200}",
         "tpu",
         "INFO 08-21 20:56:35 [core_tpu.py:647] Creating DisaggEngineCoreProc with "
         "slice_sizes [4, 4]...",
-        device="tpu",
         engine="tpu-inference",
     ),
     note_rule(
@@ -340,8 +306,8 @@ _RULES: tuple[LineRule, ...] = (
         r"No memory stats available for devices .{1,400}|"
         r"Memory stats unavailable for \d{1,5} of \d{1,5} devices .{1,200}",
         "tpu",
-        "INFO 09-11 20:57:35 [tpu_model_runner.py:316] Add new 12 compiled XLA graphs due "
-        "to backbone",
+        "INFO 09-11 20:57:35 [tpu_model_runner.py:316] Add new 12 compiled XLA graphs "
+        "due to backbone",
         values={"num_graphs": 12},
     ),
     note_rule(
@@ -370,8 +336,8 @@ _RULES: tuple[LineRule, ...] = (
         r"Skipping decode-heavy step .{1,60}|Precompile slice and insert for .{1,60}|"
         r"max_num_reqs must be supported .{1,200}",
         "tpu",
-        "INFO 08-21 20:57:35 [compilation_manager.py:120] Parallel AOT compilation enabled "
-        "(NUM_PRECOMPILE_WORKERS=8).",
+        "INFO 08-21 20:57:35 [compilation_manager.py:120] Parallel AOT compilation "
+        "enabled (NUM_PRECOMPILE_WORKERS=8).",
         startup_only=True,
     ),
 )

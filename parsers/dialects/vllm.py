@@ -5,7 +5,7 @@ Source: vLLM `v1/worker/`, `v1/engine/`, `model_executor/warmup/`, `entrypoints/
 
 from __future__ import annotations
 
-from parsers.base import NO_LEVEL, Dialect, LineRule, Sample
+from parsers.base import NO_LEVEL, Dialect, LineRule, Sample, line_rule
 from parsers.engine.signals import CodeFence, Elided, StatisticsLine
 from parsers.rules.ascend import ASCEND_RULES
 from parsers.rules.neuron import NEURON_RULES
@@ -17,7 +17,6 @@ from parsers.rules.vllm_kv_cache import KV_CACHE_RULES
 from parsers.rules.vllm_loading import LOAD_RULES
 from parsers.rules.vllm_memory import MEMORY_RULES
 from parsers.rules.vllm_notes import NOTE_RULES
-from parsers.rules.vllm_plain import PLAIN_RULES
 from parsers.rules.vllm_server import END_RULES, REQUEST_RULES, SHUTDOWN_RULES
 from parsers.rules.vllm_stages import STAGE_RULES
 from parsers.rules.vllm_startup import CONFIG_RULES
@@ -30,71 +29,47 @@ _USAGE = (
     r"[^\n\r\x1b^\[\]]{1,80}?KV cache usage: (?P<usage_percent>\d{1,3}(?:\.\d{1,3})?)%"
 )
 _OTHER: tuple[LineRule, ...] = (
-    LineRule(
+    line_rule(
         "engine_usage",
         "KV cache usage: ",
         _USAGE,
         StatisticsLine,
-        samples=(
-            Sample(
-                "(APIServer pid=1) INFO 07-16 19:47:26 [loggers.py:250] Engine 000: Avg "
-                "prompt throughput: 409.6 tokens/s, Avg generation throughput: 12.3 "
-                "tokens/s, Running: 3 reqs, Waiting: 1 reqs, GPU KV cache usage: 4.2%, "
-                "Prefix cache hit rate: 0.0%",
-                {
-                    "usage_percent": 4.2,
-                    "running": 3,
-                    "waiting": 1,
-                    "tokens_per_s": 12.3,
-                },
-            ),
-            Sample(
-                "INFO 02-24 19:47:26 metrics.py:455] Avg prompt throughput: 0.0 tokens/s, "
-                "Avg generation throughput: 15.2 tokens/s, Running: 1 reqs, Swapped: 0 "
-                "reqs, Pending: 2 reqs, GPU KV cache usage: 0.3%, CPU KV cache usage: 0.0%.",
-                {
-                    "usage_percent": 0.3,
-                    "running": 1,
-                    "waiting": 2,
-                    "tokens_per_s": 15.2,
-                },
-            ),
+        Sample(
+            "(APIServer pid=1) INFO 07-16 19:47:26 [loggers.py:250] Engine 000: Avg "
+            "prompt throughput: 409.6 tokens/s, Avg generation throughput: 12.3 "
+            "tokens/s, Running: 3 reqs, Waiting: 1 reqs, GPU KV cache usage: 4.2%, "
+            "Prefix cache hit rate: 0.0%",
+            {"usage_percent": 4.2, "running": 3, "waiting": 1, "tokens_per_s": 12.3},
+        ),
+        Sample(
+            "INFO 02-24 19:47:26 metrics.py:455] Avg prompt throughput: 0.0 tokens/s, "
+            "Avg generation throughput: 15.2 tokens/s, Running: 1 reqs, Swapped: 0 "
+            "reqs, Pending: 2 reqs, GPU KV cache usage: 0.3%, CPU KV cache usage: 0.0%.",
+            {"usage_percent": 0.3, "running": 1, "waiting": 2, "tokens_per_s": 15.2},
         ),
     ),
-    LineRule(
+    line_rule(
         "engine_statistics",
         "throughput: ",
         rf"(?!{_USAGE})(?:Engine \d{{1,4}}: (?!vllm cache_config_info)|Avg prompt throughput: )",
-        samples=(
-            Sample(
-                "INFO 07-16 19:47:26 [loggers.py:250] Engine 000: Avg prompt throughput: "
-                "409.6 tokens/s, GPU KV cache usage: 0.0%"
-            ),
-        ),
+        None,
+        "INFO 07-16 19:47:26 [loggers.py:250] Engine 000: Avg prompt throughput: "
+        "409.6 tokens/s, GPU KV cache usage: 0.0%",
     ),
-    LineRule(
-        "code_fence",
-        "```",
-        r"\s{0,12}```",
-        CodeFence,
-        levels=(NO_LEVEL,),
-        samples=(Sample("```text", {}),),
+    line_rule(
+        "code_fence", "```", r"\s{0,12}```", CodeFence, "```text", levels=(NO_LEVEL,)
     ),
-    LineRule(
-        "elided",
-        "...",
-        r"\s{0,8}(?:#\s?)?\.\.\.\s*$",
-        Elided,
-        startup_only=True,
-        samples=(Sample("...", {}),),
+    line_rule(
+        "elided", "...", r"\s{0,8}(?:#\s?)?\.\.\.\s*$", Elided, "...", startup_only=True
     ),
-    LineRule(
+    line_rule(
         "bar_cut",
         "Capturing CUDA graph",
         r"Capturing CUDA graph[\w ,()-]{0,60}:\s{1,4}\d{1,3}%\|[^\d\[]{0,400}$",
-        samples=(Sample("Capturing CUDA graph shapes: 100%|██████████"),),
+        None,
+        "Capturing CUDA graph shapes: 100%|██████████",
     ),
-    LineRule(
+    line_rule(
         "startup_chatter",
         (
             "KV cache",
@@ -114,12 +89,9 @@ _OTHER: tuple[LineRule, ...] = (
         r"Overwriting default Qwix quantization|=+compilation_config|"
         r"Enabled custom fusions|Reducing Torch parallelism|While executing %|"
         r"Use tlparse|Original traceback)[^\n]{0,2000}",
-        samples=(
-            Sample(
-                "INFO 07-16 19:53:31 [weight_utils.py:419] Using model weights format "
-                "['*.safetensors']"
-            ),
-        ),
+        None,
+        "INFO 07-16 19:53:31 [weight_utils.py:419] Using model weights format "
+        "['*.safetensors']",
     ),
 )
 
@@ -132,6 +104,6 @@ DIALECT = Dialect(
         *CONFIG_RULES, *LOAD_RULES, *COMPILE_RULES, *END_RULES, *FAILURE_RULES, *SHUTDOWN_RULES,
         *GRAPH_RULES,
         *MEMORY_RULES, *KV_CACHE_RULES, *KERNEL_RULES, *STAGE_RULES, *NOTE_RULES,
-        *PLAIN_RULES, *REQUEST_RULES, *NEURON_RULES, *ASCEND_RULES, *_OTHER,
+        *REQUEST_RULES, *NEURON_RULES, *ASCEND_RULES, *_OTHER,
     ),
 )  # fmt: skip

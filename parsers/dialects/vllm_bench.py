@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import re
 
-from parsers.base import Dialect, LineRule, Made, Sample
+from parsers.base import Dialect, LineRule, Made, Sample, line_rule
 from parsers.engine.serving import SERVE_ROWS
 from parsers.engine.signals import BenchEdge, BenchLine
 
@@ -27,9 +27,7 @@ def _table(match: re.Match[str]) -> Made:
 def _bench_edge(
     rule: str, hint: str, pattern: str, name: str | None, line: str
 ) -> LineRule:
-    return LineRule(
-        rule, hint, pattern, BenchEdge, fixed={"name": name}, samples=(Sample(line),)
-    )  # fmt: skip
+    return line_rule(rule, hint, pattern, BenchEdge, line, fixed={"name": name})
 
 
 RULES: tuple[LineRule, ...] = (
@@ -40,7 +38,7 @@ RULES: tuple[LineRule, ...] = (
         "serve",
         "============ Serving Benchmark Result ============",
     ),
-    LineRule(
+    line_rule(
         "bench_row",
         (
             "requests:",
@@ -59,31 +57,24 @@ RULES: tuple[LineRule, ...] = (
             "(RPS)",
         ),
         rf"(?P<key>{_ROWS}|{_METRIC}):\s{{1,60}}(?P<value>-?[\d.,]{{1,24}})\s*$",
-        build=_row,
-        samples=(
-            Sample(
-                "Successful requests:                     1000      ",
-                {"key": "Successful requests", "value": 1000.0},
-            ),
-            Sample(
-                "P99 TTFT (ms):                           48674.65",
-                {"key": "P99 TTFT (ms)", "value": 48674.65},
-            ),
+        _row,
+        Sample(
+            "Successful requests:                     1000      ",
+            {"key": "Successful requests", "value": 1000.0},
+        ),
+        Sample(
+            "P99 TTFT (ms):                           48674.65",
+            {"key": "P99 TTFT (ms)", "value": 48674.65},
         ),
     ),
-    _bench_edge(
-        "bench_foot",
-        "=====",
-        r"={50}\s*$",
-        None,
-        "=" * 50,
-    ),
-    LineRule(
+    _bench_edge("bench_foot", "=====", r"={50}\s*$", None, "=" * 50),
+    line_rule(
         "bench_section",
         "-----",
         r"-{5,40}(?:Time to First Token|Time per Output Token[^-]{0,30}|"
         r"Inter-token Latency|End-to-end Latency|Speculative Decoding)-{5,40}",
-        samples=(Sample("---------------Time to First Token----------------"),),
+        None,
+        "---------------Time to First Token----------------",
     ),
     _bench_edge(
         "bench_startup_head",
@@ -98,34 +89,32 @@ RULES: tuple[LineRule, ...] = (
     _bench_edge(
         "bench_startup_warm", "WARM STARTUP:", r"WARM STARTUP:", "warm", "WARM STARTUP:"
     ),
-    LineRule(
+    line_rule(
         "bench_startup_row",
         ("Avg startup time", "Avg compilation time", "Avg encoder compilation time"),
         r"\s{0,4}(?P<key>Avg (?:startup|compilation|encoder compilation) time):\s{1,4}"
         r"(?P<value>[\d.]{1,16}) seconds",
-        build=_row,
-        samples=(
-            Sample(
-                "Avg startup time: 45.12 seconds",
-                {"key": "Avg startup time", "value": 45.12},
-            ),
+        _row,
+        Sample(
+            "Avg startup time: 45.12 seconds",
+            {"key": "Avg startup time", "value": 45.12},
         ),
     ),
-    LineRule(
+    line_rule(
         "bench_startup_table",
         "time percentiles:",
         r"\s{0,4}(?P<word>[A-Z][a-z ]{2,30}) percentiles:\s*$",
-        build=_table,
-        samples=(Sample("Startup time percentiles:", {"name": "percentiles startup"}),),
+        _table,
+        Sample("Startup time percentiles:", {"name": "percentiles startup"}),
     ),
-    LineRule(
+    line_rule(
         "bench_startup_percentile",
         "%: ",
         r"\s{0,4}(?P<key>\d{1,2}%): (?P<value>[\d.]{1,16}) seconds\s*$",
-        build=_row,
-        samples=(Sample("  10%: 44.90 seconds", {"key": "10%", "value": 44.9}),),
+        _row,
+        Sample("  10%: 44.90 seconds", {"key": "10%", "value": 44.9}),
     ),
-    LineRule(
+    line_rule(
         "bench_chatter",
         (
             "startup time...",
@@ -139,7 +128,8 @@ RULES: tuple[LineRule, ...] = (
         r"startup|Warming up for warm startup|(?:Cold|Warm)(?: startup|up) iterations|"
         r"Starting main benchmark|Benchmark results|Initial test run completed|"
         r"Namespace\(|Starting initial single prompt)",
-        samples=(Sample("Measuring cold startup time..."),),
+        None,
+        "Measuring cold startup time...",
     ),
 )
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import re
 
-from parsers.base import Dialect, Made, Sample
+from parsers.base import Dialect, Made, Sample, phase_end, phase_start
 from parsers.engine.convert import ints_of, settings_of
 from parsers.engine.signals import (
     ConfigLine,
@@ -18,17 +18,12 @@ from parsers.engine.signals import (
     ValidationMarked,
 )
 from parsers.rules.gaudi_notes import GAUDI_NOTE_RULES
-from parsers.rules.gaudi_stages import (
-    DEFRAG_RULES,
-    SAMPLER_RULES,
-    gaudi_note,
-    gaudi_phase,
-    gaudi_rule,
-)
+from parsers.rules.gaudi_stages import DEFRAG_RULES, SAMPLER_RULES
 from parsers.rules.hpu_buckets import BUCKET_RULES
 from parsers.rules.hpu_memory import MEMORY_RULES
 from parsers.rules.hpu_misses import MISS_RULES
 from parsers.rules.hpu_warmup import WARMUP_RULES
+from parsers.rules.of_device import gaudi_note, gaudi_rule
 from warmup_insights.model.events import (
     Bucket,
     BucketsGenerated,
@@ -94,27 +89,28 @@ _OTHER = (
         "executed_shape",
         "[fwd]",
         r"\[fwd\] \('(?P<phase>\w{1,20})', (?P<shape>\d{1,12}(?:, \d{1,12}){1,3})\)",
+        ExecutedShape,
         Sample(
             "WARNING 11-20 07:34:16 [debug.py:18] [fwd] ('prompt', 1, 1024, 0)",
             {"phase": "prompt", "shape": (1, 1024, 0)},
         ),
-        event=ExecutedShape,
     ),
     gaudi_rule(
         "multimodal_buckets",
         "ultimodal bucket ",
         r"Multimodal bucket : (?P<list>\[.{0,4000})",
+        _multimodal_buckets,
         Sample(
             "INFO 07-27 23:22:27 hpu_model_runner.py:5845] Multimodal bucket : [1600, "
             "3136]",
             {"phase": "multimodal", "count": 2, "buckets": [(1600,), (3136,)]},
         ),
-        build=_multimodal_buckets,
     ),
     gaudi_rule(
         "multimodal_resolutions",
         "multimodal warmup resolutions",
         r"Using explicit multimodal warmup resolutions \(.{1,80}?\): (?P<list>\[.{0,4000})",
+        _multimodal_resolutions,
         Sample(
             "INFO 07-27 23:22:27 hpu_model_runner.py:5845] Using explicit multimodal "
             "warmup resolutions (WxH): [(864, 480), (1024, 768)]",
@@ -122,8 +118,8 @@ _OTHER = (
         ),
         Sample(
             "INFO 08-21 23:22:27 [hpu_model_runner.py:5845] Using explicit multimodal "
-            "warmup resolutions (width, height, count[or min, max]): [(864, 480, None), "
-            "(1024, 768, 2), (640, 480, (1, 3))]",
+            "warmup resolutions (width, height, count[or min, max]): [(864, 480, "
+            "None), (1024, 768, 2), (640, 480, (1, 3))]",
             {
                 "buckets": [
                     (864, 480),
@@ -135,7 +131,6 @@ _OTHER = (
                 "dimensions": ["width", "height", "count"],
             },
         ),
-        build=_multimodal_resolutions,
     ),
     gaudi_note(
         "multimodal_note",
@@ -147,108 +142,101 @@ _OTHER = (
         "INFO 07-27 23:22:27 hpu_model_runner.py:5845] No multimodal warmup "
         "resolutions for this native-resolution vision tower: x",
     ),
-    gaudi_phase(
+    phase_start(
         "pooler_started",
         "Starting pooler warmup",
         r"Starting pooler warmup with prompt buckets: ",
         "pooler_warmup",
-        "start",
-        Sample(
-            "INFO 03-01 23:22:27 [hpu_model_runner.py:5845] Starting pooler warmup with "
-            "prompt buckets: [(1, 128, 0)]"
-        ),
+        "INFO 03-01 23:22:27 [hpu_model_runner.py:5845] Starting pooler warmup with "
+        "prompt buckets: [(1, 128, 0)]",
+        device="hpu",
+        engine="vllm-gaudi",
     ),
     gaudi_rule(
         "pooler_step",
         "total_tokens=",
         r"Warmup: bs=(?P<bs>\d{1,9}), query_len=(?P<query>\d{1,9}), "
         r"num_blocks=(?P<blocks>\d{1,9}), total_tokens=\d{1,12}",
+        _pooler_step,
         Sample(
             "INFO 03-01 23:22:27 [hpu_model_runner.py:5845] Warmup: bs=1, "
             "query_len=128, num_blocks=0, total_tokens=128",
             {"phase": "pooler", "bucket": (1, 128, 0)},
         ),
-        build=_pooler_step,
     ),
-    gaudi_phase(
+    phase_end(
         "pooler_completed",
         "Pooler warmup completed",
         r"Pooler warmup completed successfully",
         "pooler_warmup",
-        "end",
-        Sample(
-            "INFO 03-01 23:22:27 [hpu_model_runner.py:5845] Pooler warmup completed "
-            "successfully"
-        ),
+        "INFO 03-01 23:22:27 [hpu_model_runner.py:5845] Pooler warmup completed "
+        "successfully",
+        device="hpu",
+        engine="vllm-gaudi",
     ),
     gaudi_rule(
-        "validation_started",
-        ("Running validation warmup", "Validation warmup: "),
-        r"Running validation warmup|Validation warmup: \d{1,6} ",
-        Sample(
-            "INFO 05-01 23:22:27 [hpu_model_runner.py:5845] Running validation warmup to "
-            "trigger guard specializations..."
-        ),
-        event=ValidationMarked,
-        fixed={"running": True},
-    ),
-    gaudi_rule(
-        "validation_completed",
-        "Validation warmup complete",
+        "validation",
+        ("Running validation warmup", "Validation warmup"),
+        r"(?P<begun>Running validation warmup|Validation warmup: \d{1,6} )|"
         r"Validation warmup complete\.",
+        lambda match: ValidationMarked(running=match["begun"] is not None),
         Sample(
-            "INFO 05-01 23:22:27 [hpu_model_runner.py:5845] Validation warmup complete."
+            "INFO 05-01 23:22:27 [hpu_model_runner.py:5845] Running validation warmup "
+            "to trigger guard specializations...",
+            {"running": True},
         ),
-        event=ValidationMarked,
-        fixed={"running": False},
+        Sample(
+            "INFO 05-01 23:22:27 [hpu_model_runner.py:5845] Validation warmup complete.",
+            {"running": False},
+        ),
     ),
     gaudi_rule(
         "graph_skipped",
         "Skipping HPU graph capture",
         r"Skipping HPU graph capture for prompt with \[bs, query, num_blocks\] = "
         r"\[(?P<bucket>[\d, ]{5,40})\] due to (?P<reason>[^\n]{1,200}?)\.?$",
+        GraphSkipped,
         Sample(
-            "DEBUG 05-11 23:22:27 [hpu_model_runner.py:5845] Skipping HPU graph capture "
-            "for prompt with [bs, query, num_blocks] = [1, 8192, 512] due to total token "
-            "count 73728 exceeding the threshold of 65536.",
+            "DEBUG 05-11 23:22:27 [hpu_model_runner.py:5845] Skipping HPU graph "
+            "capture for prompt with [bs, query, num_blocks] = [1, 8192, 512] due to "
+            "total token count 73728 exceeding the threshold of 65536.",
             {
                 "bucket": (1, 8192, 512),
                 "reason": "total token count 73728 exceeding the threshold of 65536",
             },
         ),
-        event=GraphSkipped,
         fixed={"phase": "prompt"},
     ),
     gaudi_rule(
         "recompile",
         "graph compilation detected",
         r"\[(?P<what>[^\]]{1,80})\] graph compilation detected: (?P<detail>.{0,300})",
+        CompileFinished,
         Sample(
-            "WARNING 05-11 23:22:27 [hpu_worker.py:845] [HPUWorker.execute_model] graph "
-            "compilation detected: recipe_12 took 1.2",
+            "WARNING 05-11 23:22:27 [hpu_worker.py:845] [HPUWorker.execute_model] "
+            "graph compilation detected: recipe_12 took 1.2",
             {"what": "HPUWorker.execute_model", "detail": "recipe_12 took 1.2"},
         ),
-        event=CompileFinished,
     ),
     gaudi_rule(
         "runtime_section",
         ("Environment:", "Features:", "User flags:", "Experimental flags:"),
         r"(?P<name>Environment|Features|User flags|Experimental flags):\s*$",
+        ConfigSection,
         Sample(
             "INFO 11-20 07:31:58 [runtime.py:28] User flags:", {"name": "User flags"}
         ),
-        event=ConfigSection,
         files=("runtime.py",),
     ),
     gaudi_rule(
         "runtime_value",
         "    ",
         r"    (?P<key>[A-Za-z_][\w.]{0,80}): ?(?P<value>[^\n]{0,400})$",
+        ConfigLine,
         Sample(
             "INFO 11-20 07:31:58 [runtime.py:32]     bucketing_strategy: exp",
             {"key": "bucketing_strategy", "value": "exp"},
         ),
-        event=ConfigLine,
         fixed={"needs_section": True},
         files=("runtime.py",),
         startup_only=True,
@@ -258,6 +246,7 @@ _OTHER = (
         ("model config: ModelConfig(", ", hf_config_path="),
         # The repr of the model's own configuration stands between its two lines.
         r"(?:model config: ModelConfig\(|, )(?P<rest>(?:model|hf_config_path)=.*)",
+        _model_config,
         Sample(
             "DEBUG 02-09 19:44:04 [hpu_model_runner.py:831] model config: "
             "ModelConfig(model='/m', runner='auto', dtype=torch.bfloat16, seed=0, "
@@ -276,7 +265,6 @@ _OTHER = (
                 }
             },
         ),
-        build=_model_config,
         files=("hpu_model_runner.py",),
         startup_only=True,
     ),

@@ -8,12 +8,13 @@ from __future__ import annotations
 
 import re
 
-from parsers.base import Dialect, LineRule, Made, Sample
+from parsers.base import Dialect, LineRule, Made, Sample, line_rule
 from parsers.engine.signals import ConfigLine
 from parsers.rules.hpu_buckets import BUCKET_RULES
 from parsers.rules.hpu_memory import MEMORY_RULES
 from parsers.rules.hpu_misses import MISS_RULES
 from parsers.rules.hpu_warmup import WARMUP_RULES
+from parsers.rules.of_device import hpu_rule
 from warmup_insights.model.events import ConfigRecorded, Note
 
 _GENERATION = re.compile(r"\+(gaudi\d?)(?!\w)")
@@ -29,76 +30,59 @@ def _detected(match: re.Match[str]) -> Made:
 
 
 _RULES: tuple[LineRule, ...] = (
-    LineRule(
+    hpu_rule(
         "detected_flags",
         ("Detected flags: [", "Detected capabilities: ["),
         r"Detected (?P<kind>flags|capabilities): \[(?P<value>(?:[-+]\w{1,60} ?){0,100})\]",
-        build=_detected,
-        device="hpu",
-        samples=(
-            Sample(
-                "Detected flags: [-compile_one_hot -cpu +fsdpa -gaudi2 +gaudi3]",
-                {
-                    "settings": {
-                        "detected_flags": "-compile_one_hot -cpu +fsdpa -gaudi2 +gaudi3"
-                    },
-                    "device_name": "gaudi3",
+        _detected,
+        Sample(
+            "Detected flags: [-compile_one_hot -cpu +fsdpa -gaudi2 +gaudi3]",
+            {
+                "settings": {
+                    "detected_flags": "-compile_one_hot -cpu +fsdpa -gaudi2 +gaudi3"
                 },
-            ),
-            Sample(
-                "Detected capabilities: [-cpu +gaudi -gaudi2 -gaudi3 -index_reduce]",
-                {"device_name": "gaudi"},
-            ),
-            Sample("Detected capabilities: [+index_copy]", {"device_name": None}),
+                "device_name": "gaudi3",
+            },
         ),
+        Sample(
+            "Detected capabilities: [-cpu +gaudi -gaudi2 -gaudi3 -index_reduce]",
+            {"device_name": "gaudi"},
+        ),
+        Sample("Detected capabilities: [+index_copy]", {"device_name": None}),
     ),
-    LineRule(
+    hpu_rule(
         "bridge_value",
         "PT_HPU_",
         r" (?P<key>PT_HPU_\w{1,80}) = ?(?P<value>[^\n]{0,200})$",
         ConfigLine,
-        device="hpu",
-        samples=(
-            Sample(
-                " PT_HPU_RECIPE_CACHE_CONFIG = ,false,1024",
-                {"key": "PT_HPU_RECIPE_CACHE_CONFIG", "value": ",false,1024"},
-            ),
+        Sample(
+            " PT_HPU_RECIPE_CACHE_CONFIG = ,false,1024",
+            {"key": "PT_HPU_RECIPE_CACHE_CONFIG", "value": ",false,1024"},
         ),
     ),
-    LineRule(
+    line_rule(
         "bridge_host",
         ("Num CPU Cores", "CPU RAM"),
         r"(?P<key>Num CPU Cores|CPU RAM)\s{0,12}: (?P<value>[^\n]{1,60})$",
         ConfigLine,
-        samples=(
-            Sample("CPU RAM       : 1007 GB", {"key": "CPU RAM", "value": "1007 GB"}),
-        ),
+        Sample("CPU RAM       : 1007 GB", {"key": "CPU RAM", "value": "1007 GB"}),
     ),
-    LineRule(
+    hpu_rule(
         "bridge_box",
         "PT BRIDGE CONFIGURATION",
         r"={3,60} (?:HABANA|HPU) PT BRIDGE CONFIGURATION",
-        device="hpu",
-        samples=(
-            Sample(
-                "============================= HPU PT BRIDGE CONFIGURATION ON RANK = 0 "
-                "============= "
-            ),
-        ),
+        None,
+        "============================= HPU PT BRIDGE CONFIGURATION ON RANK = 0 "
+        "============= ",
     ),
-    LineRule(
+    hpu_rule(
         "experimental_variables",
         "environment variables are considered experimental",
         r"Following (?P<text>environment variables are considered experimental: .{1,400})",
         Note,
+        "WARNING 06-05 10:00:00 [runtime.py:30] Following environment variables are "
+        "considered experimental: VLLM_X, VLLM_Y",
         fixed={"topic": "experimental"},
-        device="hpu",
-        samples=(
-            Sample(
-                "WARNING 06-05 10:00:00 [runtime.py:30] Following environment variables "
-                "are considered experimental: VLLM_X, VLLM_Y"
-            ),
-        ),
     ),
 )
 

@@ -209,11 +209,16 @@ def settings_of(text: str) -> dict[str, Any]:
 def _value(text: str) -> Any:
     if len(text) > VALUE_LIMIT:
         return text[:VALUE_LIMIT]
+    value = literal_of(text)
+    return value if _is_plain(value) else text
+
+
+def literal_of(text: str) -> Any:
+    """What Python printed so: a number, a list, a mapping; another text as it is."""
     try:
-        value = ast.literal_eval(text)
+        return ast.literal_eval(text)
     except (ValueError, SyntaxError, RecursionError, MemoryError, TypeError):
         return text
-    return value if _is_plain(value) else text
 
 
 def _is_plain(value: Any) -> bool:

@@ -75,7 +75,7 @@ class Dispatcher:
         # Head of a message to the rule that matched the last one like it.
         self._last: dict[str, tuple[LineRule, bool, Matcher]] = {}
         self.literals = _literals(r for r in rules if r.matters_while_serving)
-        self.statistics = _literals(r for r in rules if r.event is StatisticsLine)
+        self.statistics = _literals(r for r in rules if r.makes is StatisticsLine)
         """The literals of lines that a ready server prints as long as it runs."""
 
     def find(

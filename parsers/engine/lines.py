@@ -492,7 +492,7 @@ class LineParser:
             ready = run.as_meant(ServerReady(line=matched.line))
             origin = Origin(None, None, matched.line)
             self._add(run, run.tracker.take(ready, origin))
-        if run.is_ready and matched.rule.event is StatisticsLine:
+        if run.is_ready and matched.rule.makes is StatisticsLine:
             self._keep_statistics(matched.rule, matched.record, run)
 
     def _add(self, run: OpenRun, events: Iterable[Event]) -> None:

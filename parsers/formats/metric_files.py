@@ -8,13 +8,13 @@ with `RANK` set, `-rankN` stands before the ending.
 
 from __future__ import annotations
 
-import ast
 import json
 import re
 from collections.abc import Iterator
 from datetime import datetime, timezone, tzinfo
 from typing import Any
 
+from parsers.engine.convert import literal_of
 from warmup_insights.model.bridge import metric_note
 from warmup_insights.model.events import Note
 
@@ -83,16 +83,8 @@ def _from_text(text: str) -> Iterator[dict[str, Any]]:
         pairs = (
             line.strip("\t").split(": ", 1) for line in match["statistics"].splitlines()
         )
-        figures = {pair[0]: _value(pair[1]) for pair in pairs if len(pair) == 2}
+        figures = {pair[0]: literal_of(pair[1]) for pair in pairs if len(pair) == 2}
         yield {**match.groupdict(), "statistics": figures}
-
-
-def _value(text: str) -> Any:
-    """A number, a mapping or a list as Python prints it; other text as it is."""
-    try:
-        return ast.literal_eval(text)
-    except (ValueError, SyntaxError, MemoryError, RecursionError):
-        return text
 
 
 def _time(text: Any, zone: tzinfo | None) -> float | None:

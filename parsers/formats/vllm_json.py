@@ -9,14 +9,13 @@ combination (`summary.json`) and all as a table (`summary.csv`, by pandas).
 
 from __future__ import annotations
 
-import ast
 import csv
 import json
 from collections.abc import Iterator, Mapping
 from typing import Any
 
 from parsers.base import Dialect
-from parsers.engine.convert import text_of
+from parsers.engine.convert import literal_of, text_of
 from warmup_insights.model.events import BenchmarkResult, Event, Note, RunStarted
 from warmup_insights.secrets import mask
 
@@ -83,10 +82,7 @@ def _table(data: bytes) -> list[dict[str, Any]]:
 
 def _cell(text: str) -> Any:
     """A number, a list or a mapping as Python prints it; other text as it is."""
-    try:
-        return ast.literal_eval(text) if text[:1] in "[{-.0123456789" else text
-    except (ValueError, SyntaxError, MemoryError, RecursionError):
-        return text
+    return literal_of(text) if text[:1] in "[{-.0123456789" else text
 
 
 def _masked(values: Mapping[str, Any]) -> dict[str, Any]:

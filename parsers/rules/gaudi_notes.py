@@ -12,8 +12,7 @@ from parsers.base import LineRule, Made, Sample
 from parsers.engine.convert import model_of
 from parsers.engine.evidence import ENGINE_CONFIG
 from parsers.engine.signals import FailureLine, OmittedBucket
-from parsers.rules.gaudi_stages import gaudi_note as _note
-from parsers.rules.gaudi_stages import gaudi_rule
+from parsers.rules.of_device import gaudi_note, gaudi_rule
 from warmup_insights.model.events import (
     BucketUsed,
     ConfigRecorded,
@@ -41,29 +40,41 @@ def _switched(match: re.Match[str]) -> list[Made]:
 
 
 GAUDI_NOTE_RULES: tuple[LineRule, ...] = (
-    _note(
+    gaudi_rule(
+        "gaudi_model_class",
+        "new model class vllm_gaudi",
+        # vLLM `model_executor/models/registry.py`, of a model that a plugin replaces.
+        r"Model architecture \w{1,100} is already registered, and will be overwritten by "
+        r"the new model class vllm_gaudi[./]",
+        None,
+        "WARNING 01-21 06:55:23 [registry.py:802] Model architecture "
+        "Qwen3VLForConditionalGeneration is already registered, and will be "
+        "overwritten by the new model class "
+        "vllm_gaudi.models.qwen3_vl:HpuQwen3_VLForConditionalGeneration.",
+    ),
+    gaudi_note(
         "file_buckets_omitted",
         "were omitted during warmup",
         r"The following \w{1,20} buckets from custom bucketing file .{1,100}",
         "buckets_omitted",
-        "WARNING 08-21 07:43:17 [common.py:528] The following prompt buckets from custom "
-        "bucketing file (VLLM_BUCKETING_FROM_FILE) were omitted during warmup:",
+        "WARNING 08-21 07:43:17 [common.py:528] The following prompt buckets from "
+        "custom bucketing file (VLLM_BUCKETING_FROM_FILE) were omitted during warmup:",
     ),
     gaudi_rule(
         "file_bucket_omitted",
         "  (",
         r"\s{2}(?P<bucket>\(\d{1,9}, \d{1,9}, \d{1,9}\))\s*$",
+        OmittedBucket,
         Sample(
             "WARNING 08-21 07:43:17 [common.py:532]   (1, 8192, 500)",
             {"bucket": (1, 8192, 500)},
         ),
-        event=OmittedBucket,
         fixed={"condition": "not allowed by the configuration"},
         files=("common.py",),
         levels=("WARNING",),
         startup_only=True,
     ),
-    _note(
+    gaudi_note(
         "gaudi_decision",
         (
             "INC quantization detected",
@@ -76,10 +87,10 @@ GAUDI_NOTE_RULES: tuple[LineRule, ...] = (
         r"Warming up for video is not implemented|"
         r"Currently, HPU does not support level 2 sleep mode\. .{1,100}",
         "decision",
-        "INFO 01-21 07:43:17 [platform.py:160] [HPU] INC quantization detected, loading "
-        "weights to CPU first",
+        "INFO 01-21 07:43:17 [platform.py:160] [HPU] INC quantization detected, "
+        "loading weights to CPU first",
     ),
-    _note(
+    gaudi_note(
         "bucket_capped",
         ("exceeds theoretical max", "exceeds total KV blocks"),
         r"Fallback prompt ctx (?P<num_blocks>\d{1,12}) exceeds theoretical max "
@@ -96,61 +107,61 @@ GAUDI_NOTE_RULES: tuple[LineRule, ...] = (
         "Padding current ",
         r"Padding current (?:number pixel|image size) (?P<shape>\d{1,12}) to "
         r"(?P<bucket>\d{1,12})",
+        BucketUsed,
         Sample(
             "INFO 08-21 07:43:17 [vision.py:223] Padding current number pixel 1500 to "
             "1600",
             {"shape": (1500,), "bucket": (1600,)},
         ),
-        event=BucketUsed,
         fixed={"phase": "multimodal"},
     ),
     gaudi_rule(
         "model_switch_started",
         "[gaudi_reconfigure] start",
         r"\[gaudi_reconfigure\] start: target_model=(?P<model>[\w./:@+-]{1,300})(?:\s|$)",
+        _switch_started,
         Sample(
             "INFO 08-21 07:43:17 [core_patch.py:255] [gaudi_reconfigure] start: "
             "target_model=a/b",
             {"name": "model_switch", "edge": "start"},
         ),
-        build=_switch_started,
         starts=ENGINE_CONFIG,
     ),
     gaudi_rule(
         "model_switch_took",
         "[gaudi_reconfigure] completed",
         r"\[gaudi_reconfigure\] completed in (?P<duration_s>[\d.]{1,12})s",
+        _switched,
         Sample(
             "INFO 08-21 07:43:17 [core_patch.py:372] [gaudi_reconfigure] completed in "
             "12.34s",
             {"duration_s": 12.34},
         ),
-        build=_switched,
     ),
     gaudi_rule(
         "model_switch_failed",
         "[gaudi_reconfigure] failed",
         r"\[gaudi_reconfigure\] failed: (?P<message>.{1,2000})",
+        FailureLine,
         Sample(
             "ERROR 08-21 07:43:17 [core_patch.py:374] [gaudi_reconfigure] failed: "
             "RuntimeError: no room",
             {"message": "RuntimeError: no room"},
         ),
-        event=FailureLine,
     ),
     gaudi_rule(
         "model_switch_blocks",
         "kv cache reinitialized",
         r"\[gaudi_reconfigure\] kv cache reinitialized: num_gpu_blocks="
         r"(?P<num_blocks>\d{1,12})",
+        KVCacheAllocated,
         Sample(
             "INFO 08-21 07:43:17 [core_patch.py:304] [gaudi_reconfigure] kv cache "
             "reinitialized: num_gpu_blocks=4108",
             {"num_blocks": 4108},
         ),
-        event=KVCacheAllocated,
     ),
-    _note(
+    gaudi_note(
         "model_switch_note",
         (
             "[gaudi_reconfigure] rollback",
@@ -169,46 +180,46 @@ GAUDI_NOTE_RULES: tuple[LineRule, ...] = (
         r"Switching from .{1,120} to .{1,120}|Model sleep state: .{1,200}|"
         r"(?:Initializing engine with|Engine initialized with|Reconfiguring engine for): .{1,200}",
         "model_switch",
-        "INFO 08-21 07:43:17 [multi_model_async_llm.py:322] [gaudi_reconfigure] caller "
-        "complete: to=a/b elapsed=13.50s",
+        "INFO 08-21 07:43:17 [multi_model_async_llm.py:322] [gaudi_reconfigure] "
+        "caller complete: to=a/b elapsed=13.50s",
         values={"duration_s": 13.5},
     ),
     # What the scheduler divides by its blocks; the states beside them take the rest.
-    _note(
+    gaudi_note(
         "hybrid_cache",
         ("adjusted usable KV cache from", "HPU hybrid cache: reducing"),
         r"Hybrid model .{1,60}?: adjusted usable KV cache from .{1,200}|"
         r"HPU hybrid cache: reducing available KV cache memory by .{1,200}",
         "hybrid_cache",
-        "INFO 08-21 07:43:17 [hpu_worker.py:493] Hybrid model (standard Mamba2 + ATN): "
-        "adjusted usable KV cache from 60 GiB to 50 GiB (attn_page=1, mamba_state=2, "
-        "ratio=0.500)",
+        "INFO 08-21 07:43:17 [hpu_worker.py:493] Hybrid model (standard Mamba2 + "
+        "ATN): adjusted usable KV cache from 60 GiB to 50 GiB (attn_page=1, "
+        "mamba_state=2, ratio=0.500)",
     ),
     gaudi_rule(
         "blocks_aligned",
         "After alignment, num_blocks",
         r"After alignment, num_blocks=(?P<num_blocks>\d{1,12}) is less than",
+        KVCacheAllocated,
         Sample(
             "WARNING 08-21 07:43:17 [hpu_model_runner.py:6877] After alignment, "
             "num_blocks=4000 is less than kv_cache_config.num_blocks=4108. This is "
             "expected for heterogeneous models like Gemma4.",
             {"num_blocks": 4000},
         ),
-        event=KVCacheAllocated,
     ),
     gaudi_rule(
         "host_batch",
         "Allocating unified persistent batch",
         r"Allocating unified persistent batch took (?P<host_delta_gib>[\d.]{1,12}) GB of host memory",
+        MemoryMeasured,
         Sample(
-            "INFO 12-01 07:43:17 [hpu_model_runner.py:6391] Allocating unified persistent "
-            "batch took 1.5000 GB of host memory",
+            "INFO 12-01 07:43:17 [hpu_model_runner.py:6391] Allocating unified "
+            "persistent batch took 1.5000 GB of host memory",
             {"host_delta_bytes": round(1.5 * GIB)},
         ),
-        event=MemoryMeasured,
         fixed={"stage": "host_batch"},
     ),
-    _note(
+    gaudi_note(
         "gaudi_note",
         (
             "HPU hybrid cache",
@@ -231,7 +242,7 @@ GAUDI_NOTE_RULES: tuple[LineRule, ...] = (
         r"Setting granitemoehybrid block_size to .{1,200}|"
         r"Skipping line due to (?:eval error|incorrect format).{1,200}",
         "gaudi",
-        "WARNING 08-21 07:43:17 [hpu_model_runner.py:5302] Warmup not yet supported for "
-        "pooling tasks: {'embed'}",
+        "WARNING 08-21 07:43:17 [hpu_model_runner.py:5302] Warmup not yet supported "
+        "for pooling tasks: {'embed'}",
     ),
 )

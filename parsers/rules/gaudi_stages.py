@@ -6,10 +6,8 @@ Source: vllm-gaudi `vllm_gaudi/v1/worker/hpu_model_runner.py`,
 
 from __future__ import annotations
 
-from functools import partial
-from typing import Any
-
-from parsers.base import LineRule, Sample, note_rule, phase_rule
+from parsers.base import Sample, phase_start
+from parsers.rules.of_device import gaudi_note, gaudi_rule
 from warmup_insights.model.events import (
     DefragRan,
     DefragWarmup,
@@ -17,37 +15,18 @@ from warmup_insights.model.events import (
     SamplerWarmup,
 )
 
-
-def gaudi_rule(
-    name: str,
-    hint: str | tuple[str, ...],
-    pattern: str,
-    *samples: Sample,
-    **more: Any,
-) -> LineRule:
-    """A rule of lines that only vllm-gaudi prints."""
-    return LineRule(
-        name, hint, pattern, samples=samples, engine="vllm-gaudi", device="hpu", **more
-    )
-
-
-gaudi_note = partial(note_rule, engine="vllm-gaudi", device="hpu")
-"""A line that only vllm-gaudi prints, kept with its text and figures."""
-gaudi_phase = partial(phase_rule, engine="vllm-gaudi", device="hpu")
-"""A line of only vllm-gaudi at which a phase begins or ends."""
-
 SAMPLER_RULES = (
     gaudi_rule(
         "sampler_started",
         "Warming up sampler with batch sizes",
         r"Warming up sampler with batch sizes: "
         r"\[(?:(?P<batch_sizes>[\d, ]{0,4000})\])?",
+        SamplerWarmup,
         Sample(
             "INFO 09-22 16:39:42 [hpu_model_runner.py:3347] Warming up sampler with "
             "batch sizes: [0, 1, 138] and following configs:",
             {"batch_sizes": [0, 1, 138]},
         ),
-        event=SamplerWarmup,
         fixed={"status": "started"},
     ),
     gaudi_rule(
@@ -55,32 +34,29 @@ SAMPLER_RULES = (
         "batch_changed=",
         r"temp=(?P<temperature>[\d.]{1,12}), top_p=(?P<top_p>[\d.]{1,12}), "
         r"top_k=(?P<top_k>\d{1,9}), batch_changed=(?P<batch_changed>True|False)",
+        SamplerConfig,
         Sample(
             "INFO 09-22 16:39:42 [hpu_model_runner.py:3349] temp=0.7, top_p=0.9, "
             "top_k=50, batch_changed=True",
             {"temperature": 0.7, "top_p": 0.9, "top_k": 50, "batch_changed": True},
         ),
-        event=SamplerConfig,
     ),
-    gaudi_phase(
+    phase_start(
         "sampler_running",
         "Starting sampler warmup",
         r"Starting sampler warmup\.\.\.",
         "sampler_warmup",
-        "start",
-        Sample(
-            "INFO 09-22 16:39:42 [hpu_model_runner.py:3350] Starting sampler warmup..."
-        ),
+        "INFO 09-22 16:39:42 [hpu_model_runner.py:3350] Starting sampler warmup...",
+        device="hpu",
+        engine="vllm-gaudi",
     ),
     gaudi_rule(
         "sampler_completed",
         "Sampler warmup completed",
         r"Sampler warmup completed successfully",
-        Sample(
-            "INFO 09-22 16:39:43 [hpu_model_runner.py:3411] Sampler warmup completed "
-            "successfully"
-        ),
-        event=SamplerWarmup,
+        SamplerWarmup,
+        "INFO 09-22 16:39:43 [hpu_model_runner.py:3411] Sampler warmup completed "
+        "successfully",
         fixed={"status": "completed"},
     ),
 )
@@ -91,35 +67,33 @@ DEFRAG_RULES = (
         "Warming up defragmenter with thresholds",
         r"Warming up defragmenter with thresholds: "
         r"\[(?:(?P<thresholds>[\d, ]{0,400})\])?",
+        DefragWarmup,
         Sample(
-            "INFO 09-22 16:26:24 [hpu_model_runner.py:3428] Warming up defragmenter with "
-            "thresholds: [8, 16, 32, 64, 128, 256, 512]",
+            "INFO 09-22 16:26:24 [hpu_model_runner.py:3428] Warming up defragmenter "
+            "with thresholds: [8, 16, 32, 64, 128, 256, 512]",
             {"thresholds": [8, 16, 32, 64, 128, 256, 512]},
         ),
-        event=DefragWarmup,
         fixed={"status": "started"},
     ),
     gaudi_rule(
         "defrag_completed",
         "Defragmenter warmup completed",
         r"Defragmenter warmup completed successfully",
-        Sample(
-            "INFO 09-22 16:26:27 [hpu_model_runner.py:3452] Defragmenter warmup "
-            "completed successfully"
-        ),
-        event=DefragWarmup,
+        DefragWarmup,
+        "INFO 09-22 16:26:27 [hpu_model_runner.py:3452] Defragmenter warmup completed "
+        "successfully",
         fixed={"status": "completed"},
     ),
     gaudi_rule(
         "defrag_skipped",
         "Skipping defragmenter warmup",
         r"Skipping defragmenter warmup, (?P<reason>[^\n]{1,200})",
+        DefragWarmup,
         Sample(
             "WARNING hh:mm:ss hpu_model_runner.py:#### Skipping defragmenter warmup, "
             "insufficient blocks (1)",
             {"reason": "insufficient blocks (1)"},
         ),
-        event=DefragWarmup,
         fixed={"status": "skipped"},
     ),
     gaudi_note(
@@ -137,6 +111,7 @@ DEFRAG_RULES = (
         r"(?P<max_id_before>\d{1,12})->(?P<max_id_after>\d{1,12})"
         r"(?: num_used=(?P<num_used>\d{1,12}))?"
         r"(?: swapped=(?P<swapped>\d{1,9})/(?P<padded>\d{1,9}))?",
+        DefragRan,
         Sample(
             "WARNING 11-20 07:34:25 [debug.py:18] [defrag] defragmentation done "
             "max_id_used=4000->812 num_used=810 swapped=30/32",
@@ -148,15 +123,13 @@ DEFRAG_RULES = (
                 "padded": 32,
             },
         ),
-        event=DefragRan,
     ),
     gaudi_rule(
         "defrag_debug",
         "[defrag]",
         r"\[defrag\] (?!defragmentation done|max_id_used=\d{1,12}->)",
-        Sample(
-            "WARNING 11-20 07:34:25 [debug.py:18] [defrag] updating state: 4 new_blocks "
-            "0 finished reqs"
-        ),
+        None,
+        "WARNING 11-20 07:34:25 [debug.py:18] [defrag] updating state: 4 new_blocks 0 "
+        "finished reqs",
     ),
 )

@@ -8,9 +8,10 @@ from __future__ import annotations
 
 import re
 
-from parsers.base import LineRule, Made, Sample, note_rule
+from parsers.base import LineRule, Made, Sample, line_rule, note_rule
 from parsers.engine.convert import CUT_WORD, ints_of, names_of, phase_of, text_of
 from parsers.engine.signals import OmittedBucket
+from parsers.rules.of_device import hpu_note, hpu_rule
 from warmup_insights.model.events import (
     BucketRangesConfigured,
     BucketsGenerated,
@@ -57,203 +58,171 @@ def _setting(match: re.Match[str]) -> Made:
 PHASE = r"(?P<phase>[A-Za-z_]{3,20}(?: decode)?)"
 
 BUCKET_RULES: tuple[LineRule, ...] = (
-    LineRule(
+    hpu_rule(
         "bucket_ranges",
         "bucket config (min",
         rf"{PHASE} bucket config \((?P<parameters>min[\w, ]{{1,60}})\) "
         r"(?P<rest>bs:.{1,400})",
-        build=_ranges,
-        device="hpu",
-        samples=(
-            Sample(
-                "INFO 08-02 17:37:44 hpu_model_runner.py:493] Prompt bucket config "
-                "(min, step, max_warmup) bs:[1, 32, 4], seq:[128, 128, 1024]",
-                {
-                    "phase": "prompt",
-                    "ranges": {"bs": [1, 32, 4], "seq": [128, 128, 1024]},
-                    "parameters": ["min", "step", "max"],
-                },
-            ),
-            Sample(
-                "INFO 11-20 07:32:03 [exponential.py:105] Decode bucket config (min, "
-                "step, max_warmup, limit) bs:[1, 2, 4, 3], block:[1, 4, 32, 6]",
-                {
-                    "phase": "decode",
-                    "parameters": ["min", "step", "max", "limit"],
-                    "ranges": {"bs": [1, 2, 4, 3], "block": [1, 4, 32, 6]},
-                },
-            ),
-            Sample(
-                "INFO 02-10 07:32:03 [padding_aware.py:80] Prompt bucket config (min, "
-                "step, max_warmup, pad_max, pad_percent) bs:[1, 2, 16, 16, 25], "
-                "query:[128, 128, 2048, 512, 25], blocks:[0, 1, 15, 8, 25]",
-                {"parameters": ["min", "step", "max", "pad_max", "pad_percent"]},
-            ),
+        _ranges,
+        Sample(
+            "INFO 08-02 17:37:44 hpu_model_runner.py:493] Prompt bucket config (min, "
+            "step, max_warmup) bs:[1, 32, 4], seq:[128, 128, 1024]",
+            {
+                "phase": "prompt",
+                "ranges": {"bs": [1, 32, 4], "seq": [128, 128, 1024]},
+                "parameters": ["min", "step", "max"],
+            },
+        ),
+        Sample(
+            "INFO 11-20 07:32:03 [exponential.py:105] Decode bucket config (min, "
+            "step, max_warmup, limit) bs:[1, 2, 4, 3], block:[1, 4, 32, 6]",
+            {
+                "phase": "decode",
+                "parameters": ["min", "step", "max", "limit"],
+                "ranges": {"bs": [1, 2, 4, 3], "block": [1, 4, 32, 6]},
+            },
+        ),
+        Sample(
+            "INFO 02-10 07:32:03 [padding_aware.py:80] Prompt bucket config (min, "
+            "step, max_warmup, pad_max, pad_percent) bs:[1, 2, 16, 16, 25], "
+            "query:[128, 128, 2048, 512, 25], blocks:[0, 1, 15, 8, 25]",
+            {"parameters": ["min", "step", "max", "pad_max", "pad_percent"]},
         ),
     ),
-    LineRule(
+    hpu_rule(
         "buckets_generated",
         "buckets",
         rf"Generated (?P<count>\d{{1,7}}) {PHASE} buckets"
         r"(?: \[(?P<dimensions>[\w, ]{2,60})\])?:\s{1,40}(?P<buckets>\[.*)",
         BucketsGenerated,
-        device="hpu",
-        samples=(
-            Sample(
-                "INFO 08-02 17:37:44 hpu_model_runner.py:499] Generated 2 prompt "
-                "buckets: [(1, 128), (1, 256)]",
-                {"phase": "prompt", "count": 2, "buckets": [(1, 128), (1, 256)]},
-            ),
-            Sample(
-                "INFO 07-07 19:15:36 [common.py:85] Generated 2 decode buckets [bs, "
-                "query, num_blocks]: [(1, 1, 128), (1, 1, 256)]",
-                {
-                    "phase": "decode",
-                    "buckets": [(1, 1, 128), (1, 1, 256)],
-                    "dimensions": ["bs", "query", "num_blocks"],
-                },
-            ),
-            Sample(
-                "INFO 10-17 07:15:36 hpu_model_runner.py:85] Generated 31 prompt buckets "
-                "[bs, seq]:                 [(1, 128), (1, 256), (1, 3",
-                {"count": 31, "buckets": [(1, 128), (1, 256)]},
-            ),
-            Sample(
-                "INFO 09-23 12:32:43 [common.py:100] Generated 375 unified buckets "
-                "[query, shared_blocks, unique_blocks]: [(8, 0, 0, 1), (8, 0, 8, 0), "
-                "..., (2048, 256, 2890, 1)]",
-                {
-                    "phase": "unified",
-                    "count": 375,
-                    "buckets": [(8, 0, 0, 1), (8, 0, 8, 0), (2048, 256, 2890, 1)],
-                },
-            ),
-            Sample(
-                "INFO 03-01 12:32:43 [common.py:100] Generated 12 spec decode buckets "
-                "[bs, query, num_blocks]: [(1, 2, 8), (2, 2, 8)]",
-                {"phase": "spec_decode", "count": 12},
-            ),
+        Sample(
+            "INFO 08-02 17:37:44 hpu_model_runner.py:499] Generated 2 prompt buckets: "
+            "[(1, 128), (1, 256)]",
+            {"phase": "prompt", "count": 2, "buckets": [(1, 128), (1, 256)]},
+        ),
+        Sample(
+            "INFO 07-07 19:15:36 [common.py:85] Generated 2 decode buckets [bs, "
+            "query, num_blocks]: [(1, 1, 128), (1, 1, 256)]",
+            {
+                "phase": "decode",
+                "buckets": [(1, 1, 128), (1, 1, 256)],
+                "dimensions": ["bs", "query", "num_blocks"],
+            },
+        ),
+        Sample(
+            "INFO 10-17 07:15:36 hpu_model_runner.py:85] Generated 31 prompt buckets "
+            "[bs, seq]:                 [(1, 128), (1, 256), (1, 3",
+            {"count": 31, "buckets": [(1, 128), (1, 256)]},
+        ),
+        Sample(
+            "INFO 09-23 12:32:43 [common.py:100] Generated 375 unified buckets "
+            "[query, shared_blocks, unique_blocks]: [(8, 0, 0, 1), (8, 0, 8, 0), ..., "
+            "(2048, 256, 2890, 1)]",
+            {
+                "phase": "unified",
+                "count": 375,
+                "buckets": [(8, 0, 0, 1), (8, 0, 8, 0), (2048, 256, 2890, 1)],
+            },
+        ),
+        Sample(
+            "INFO 03-01 12:32:43 [common.py:100] Generated 12 spec decode buckets "
+            "[bs, query, num_blocks]: [(1, 2, 8), (2, 2, 8)]",
+            {"phase": "spec_decode", "count": 12},
         ),
     ),
-    LineRule(
+    hpu_rule(
         "buckets_omitted",
         "Omitted ",
-        rf"Omitted (?P<count>\d{{1,7}}) {PHASE} buckets(?: (?P<reason>due to .{{1,200}}))?:?",
+        rf"Omitted (?:(?P<count>\d{{1,7}}) |(?=[^:]{{1,40}}: \[)){PHASE} buckets"
+        r"(?: (?P<reason>due to .{1,200}))?:?(?: (?P<buckets>\[.*))?",
         BucketsOmitted,
-        device="hpu",
-        samples=(
-            Sample(
-                "INFO 09-24 17:31:39 habana_model_runner.py:590] Omitted 25 prompt "
-                "buckets due to exceeded token budget (max_num_batched_tokens=4096)",
-                {
-                    "count": 25,
-                    "phase": "prompt",
-                    "reason": "due to exceeded token budget "
-                    "(max_num_batched_tokens=4096)",
-                },
-            ),
+        Sample(
+            "INFO 09-24 17:31:39 habana_model_runner.py:590] Omitted 25 prompt "
+            "buckets due to exceeded token budget (max_num_batched_tokens=4096)",
+            {
+                "count": 25,
+                "phase": "prompt",
+                "reason": "due to exceeded token budget (max_num_batched_tokens=4096)",
+            },
+        ),
+        Sample(
+            "DEBUG 09-24 17:31:39 habana_model_runner.py:590] Omitted prompt buckets: "
+            "[(8, 640), (8, 768)]",
+            {"phase": "prompt", "buckets": [(8, 640), (8, 768)]},
         ),
     ),
-    LineRule(
-        "buckets_omitted_list",
-        "Omitted ",
-        rf"Omitted {PHASE} buckets: (?P<buckets>\[.*)",
-        BucketsOmitted,
-        device="hpu",
-        samples=(
-            Sample(
-                "DEBUG 09-24 17:31:39 habana_model_runner.py:590] Omitted prompt "
-                "buckets: [(8, 640), (8, 768)]",
-                {"phase": "prompt", "buckets": [(8, 640), (8, 768)]},
-            ),
-        ),
-    ),
-    LineRule(
+    hpu_rule(
         "bucket_omitted_condition",
         "'-> ",
         r"\s{0,8}\('(?:condition: )?(?P<condition>[^']{1,200})', '-> [^']{1,80}', "
         r"(?P<bucket>-?\d{1,12}(?:, -?\d{1,12}){1,4})\)",
         OmittedBucket,
-        device="hpu",
-        samples=(
-            Sample(
-                "DEBUG 03-16 17:31:39 [common.py:590] ('condition: bs * query <= "
-                "max_num_batched_tokens', '-> bs, query, ctx: ', 16, 2048, 0)",
-                {
-                    "condition": "bs * query <= max_num_batched_tokens",
-                    "bucket": (16, 2048, 0),
-                },
-            ),
+        Sample(
+            "DEBUG 03-16 17:31:39 [common.py:590] ('condition: bs * query <= "
+            "max_num_batched_tokens', '-> bs, query, ctx: ', 16, 2048, 0)",
+            {
+                "condition": "bs * query <= max_num_batched_tokens",
+                "bucket": (16, 2048, 0),
+            },
         ),
     ),
-    LineRule(
+    hpu_rule(
         "bucket_environment",
         "_BUCKET_",
         r"(?P<key>VLLM_(?:PROMPT|DECODE)_(?:BS|SEQ|QUERY|CTX|BLOCK)_BUCKET_"
         r"(?:MIN|STEP|MAX|LIMIT|PAD_MAX|PAD_PERCENT))=(?P<value>-?\d{1,12}) \(default:"
         r"(?P<default>[\w-]{0,20})",
-        build=_setting,
-        device="hpu",
-        samples=(
-            Sample(
-                "VLLM_DECODE_BS_BUCKET_STEP=32 (default:32)",
-                {
-                    "environment": {"VLLM_DECODE_BS_BUCKET_STEP": "32"},
-                    "defaults": ["VLLM_DECODE_BS_BUCKET_STEP"],
-                },
-            ),
-            Sample(
-                "INFO 01-27 22:07:26 [linear.py:116] VLLM_DECODE_BS_BUCKET_STEP=4 "
-                "(default:32)",
-                {"environment": {"VLLM_DECODE_BS_BUCKET_STEP": "4"}, "defaults": []},
-            ),
+        _setting,
+        Sample(
+            "VLLM_DECODE_BS_BUCKET_STEP=32 (default:32)",
+            {
+                "environment": {"VLLM_DECODE_BS_BUCKET_STEP": "32"},
+                "defaults": ["VLLM_DECODE_BS_BUCKET_STEP"],
+            },
+        ),
+        Sample(
+            "INFO 01-27 22:07:26 [linear.py:116] VLLM_DECODE_BS_BUCKET_STEP=4 "
+            "(default:32)",
+            {"environment": {"VLLM_DECODE_BS_BUCKET_STEP": "4"}, "defaults": []},
         ),
     ),
-    note_rule(
+    hpu_note(
         "bucket_setting_overwritten",
-        (
-            "will be overwritten",
-            " is higher than max_blocks",
-        ),
+        ("will be overwritten", " is higher than max_blocks"),
         r"Using Exponential Strategy - Your configuration .{1,200}|"
         r"VLLM_\w{1,60}(?:=\d{1,12})? is (?:higher|lower) than .{1,300}",
         "setting_ignored",
-        "WARNING 07-09 07:43:17 [exponential.py:30] Using Exponential Strategy - "
-        "Your configuration VLLM_DECODE_BS_BUCKET_MAX=64 will be overwritten!",
+        "WARNING 07-09 07:43:17 [exponential.py:30] Using Exponential Strategy - Your "
+        "configuration VLLM_DECODE_BS_BUCKET_MAX=64 will be overwritten!",
         "INFO 08-21 07:43:17 [linear.py:73] VLLM_DECODE_BLOCK_BUCKET_MAX=4096 is "
         "higher than max_blocks=128. Your configuration "
         "VLLM_DECODE_BLOCK_BUCKET_MAX=4096 will be overwritten to "
         "VLLM_DECODE_BLOCK_BUCKET_MAX=128",
-        device="hpu",
     ),
-    LineRule(
+    hpu_rule(
         "bucket_strategy_overridden",
         "Overriding bucketing strategy",
         r"Overriding bucketing strategy \w{1,60} with \w{1,60} due to "
         r"(?P<key>VLLM_EXPONENTIAL_BUCKETING)=(?P<value>\w{1,10})",
-        build=_overridden,
-        device="hpu",
-        samples=(
-            Sample(
-                "WARNING 08-21 07:43:17 [common.py:140] Overriding bucketing strategy "
-                "ExponentialBucketingStrategy with LinearBucketingStrategy due to "
-                "VLLM_EXPONENTIAL_BUCKETING=false",
-                {"environment": {"VLLM_EXPONENTIAL_BUCKETING": "false"}},
-            ),
+        _overridden,
+        Sample(
+            "WARNING 08-21 07:43:17 [common.py:140] Overriding bucketing strategy "
+            "ExponentialBucketingStrategy with LinearBucketingStrategy due to "
+            "VLLM_EXPONENTIAL_BUCKETING=false",
+            {"environment": {"VLLM_EXPONENTIAL_BUCKETING": "false"}},
         ),
     ),
-    note_rule(
+    hpu_note(
         "bucket_setting_old_name",
         ("not set, using ", "VLLM_EXPONENTIAL_BUCKETING is deprecated"),
         r"VLLM_\w{1,60} not set, using VLLM_\w{1,60} value .{1,200}|"
         r"VLLM_EXPONENTIAL_BUCKETING is deprecated .{1,200}",
         "setting_renamed",
-        "WARNING 02-04 23:09:47 [linear.py:120] VLLM_PROMPT_QUERY_BUCKET_MIN not "
-        "set, using VLLM_PROMPT_SEQ_BUCKET_MIN value (5120) instead. This "
-        "fallback behavior is deprecated and will be removed in v0.12.0.",
-        device="hpu",
+        "WARNING 02-04 23:09:47 [linear.py:120] VLLM_PROMPT_QUERY_BUCKET_MIN not set, "
+        "using VLLM_PROMPT_SEQ_BUCKET_MIN value (5120) instead. This fallback "
+        "behavior is deprecated and will be removed in v0.12.0.",
     ),
-    note_rule(
+    hpu_note(
         "no_buckets",
         (
             "No buckets could be captured",
@@ -265,7 +234,6 @@ BUCKET_RULES: tuple[LineRule, ...] = (
         "no_buckets",
         "WARNING 10-01 07:43:17 [linear.py:300] No buckets could be captured with "
         "following config (min, step, max_warmup): bs:[1, 2, 4], seq:[1, 2, 4]",
-        device="hpu",
     ),
     note_rule(
         "merged_prefill",
@@ -275,35 +243,28 @@ BUCKET_RULES: tuple[LineRule, ...] = (
         "buckets",
         "INFO 07-03 07:43:17 [linear.py:300] prompt bs cfg: [1, 2, 4] -> [1, 1, 1]",
     ),
-    LineRule(
+    line_rule(
         "merged_prefill_heading",
         "Overriding prompt bucketing",
         r"Overriding prompt bucketing settings!",
-        samples=(
-            Sample(
-                "INFO 07-03 07:43:17 [linear.py:300] Overriding prompt bucketing settings!"
-            ),
-        ),
+        None,
+        "INFO 07-03 07:43:17 [linear.py:300] Overriding prompt bucketing settings!",
     ),
-    LineRule(
+    hpu_rule(
         "bucketing_off",
         ("Bucketing is OFF", "Bucketing is off"),
         r"Bucketing is (?:OFF\.|off - skipping.{0,60})",
-        build=_bucketing_off,
-        device="hpu",
-        samples=(
-            Sample(
-                "INFO 11-20 07:31:58 [hpu_model_runner.py:1537] Bucketing is OFF.",
-                {"settings": {"use_bucketing": "False"}},
-            ),
+        _bucketing_off,
+        Sample(
+            "INFO 11-20 07:31:58 [hpu_model_runner.py:1537] Bucketing is OFF.",
+            {"settings": {"use_bucketing": "False"}},
         ),
     ),
-    LineRule(
+    line_rule(
         "bucketing_on",
         "Bucketing is ON",
         r"Bucketing is ON\.",
-        samples=(
-            Sample("INFO 11-20 07:31:58 [hpu_model_runner.py:1524] Bucketing is ON."),
-        ),
+        None,
+        "INFO 11-20 07:31:58 [hpu_model_runner.py:1524] Bucketing is ON.",
     ),
 )

@@ -9,8 +9,9 @@ from __future__ import annotations
 
 import re
 
-from parsers.base import LineRule, Made, Sample
+from parsers.base import LineRule, Made, Sample, line_rule
 from parsers.engine.convert import convert_groups
+from parsers.rules.of_device import fork_rule, hpu_rule
 from warmup_insights.model.events import (
     KVCacheAllocated,
     MemoryBudgetSet,
@@ -89,189 +90,162 @@ _HPU_BUDGET = (
 )
 
 MEMORY_RULES: tuple[LineRule, ...] = (
-    LineRule(
+    fork_rule(
         "hpu_memory_took_v0",
         ("of device memory", "Loading model weights took", "init_cache_engine took"),
         rf"(?P<words>{_V0_WORDS})(?: on [\w:]{{1,20}})? took(?: in total)? {TOOK}",
-        build=_measured,
-        engine="vllm-fork",
-        device="hpu",
-        samples=(
-            Sample(
-                "INFO 08-02 17:37:52 habana_model_runner.py:430] Pre-loading model "
-                "weights on hpu:0 took 14.97 GiB of device memory (14.97 GiB/94.62 GiB "
-                "used) and 2.95 GiB of host memory (475.2 GiB/1007 GiB used)",
-                {
-                    "stage": "preload_weights",
-                    "delta_bytes": round(14.97 * GIB),
-                    "total_bytes": round(94.62 * GIB),
-                },
-            ),
-            Sample(
-                "INFO 08-02 17:37:52 habana_model_runner.py:442] Loading model weights "
-                "took in total 14.97 GiB of device memory (14.97 GiB/94.62 GiB used) and "
-                "2.95 GiB of host memory (475.2 GiB/1007 GiB used)",
-                {"stage": "weights", "delta_bytes": round(14.97 * GIB)},
-            ),
-            Sample(
-                "INFO 05-21 17:37:52 habana_model_runner.py:191] Loading model weights "
-                "took 13.5 GiB (14.25 GiB/94.62 GiB used)",
-                {
-                    "stage": "weights",
-                    "delta_bytes": round(13.5 * GIB),
-                    "used_bytes": round(14.25 * GIB),
-                    "total_bytes": round(94.62 * GIB),
-                },
-            ),
-            Sample(
-                "INFO 05-21 17:37:53 habana_executor.py:83] init_cache_engine took 50.5 "
-                "GiB (53.37% of total memory, gpu_memory_utilization: 0.8, 64.75 "
-                "GiB/94.62 GiB used)",
-                {
-                    "stage": "init_cache_engine",
-                    "delta_bytes": round(50.5 * GIB),
-                    "used_bytes": round(64.75 * GIB),
-                },
-            ),
+        _measured,
+        Sample(
+            "INFO 08-02 17:37:52 habana_model_runner.py:430] Pre-loading model "
+            "weights on hpu:0 took 14.97 GiB of device memory (14.97 GiB/94.62 GiB "
+            "used) and 2.95 GiB of host memory (475.2 GiB/1007 GiB used)",
+            {
+                "stage": "preload_weights",
+                "delta_bytes": round(14.97 * GIB),
+                "total_bytes": round(94.62 * GIB),
+            },
+        ),
+        Sample(
+            "INFO 08-02 17:37:52 habana_model_runner.py:442] Loading model weights "
+            "took in total 14.97 GiB of device memory (14.97 GiB/94.62 GiB used) and "
+            "2.95 GiB of host memory (475.2 GiB/1007 GiB used)",
+            {"stage": "weights", "delta_bytes": round(14.97 * GIB)},
+        ),
+        Sample(
+            "INFO 05-21 17:37:52 habana_model_runner.py:191] Loading model weights "
+            "took 13.5 GiB (14.25 GiB/94.62 GiB used)",
+            {
+                "stage": "weights",
+                "delta_bytes": round(13.5 * GIB),
+                "used_bytes": round(14.25 * GIB),
+                "total_bytes": round(94.62 * GIB),
+            },
+        ),
+        Sample(
+            "INFO 05-21 17:37:53 habana_executor.py:83] init_cache_engine took 50.5 "
+            "GiB (53.37% of total memory, gpu_memory_utilization: 0.8, 64.75 "
+            "GiB/94.62 GiB used)",
+            {
+                "stage": "init_cache_engine",
+                "delta_bytes": round(50.5 * GIB),
+                "used_bytes": round(64.75 * GIB),
+            },
         ),
     ),
-    LineRule(
+    hpu_rule(
         "hpu_memory_took",
         "of device memory",
         rf"(?P<words>{_STAGE_WORDS}) took {TOOK}",
-        build=_measured,
-        device="hpu",
-        samples=(
-            Sample(
-                "INFO 08-02 17:37:54 hpu_worker.py:134] Model profiling run took "
-                "504 MiB of device memory (15.46 GiB/94.62 GiB used) and 180.9 MiB of "
-                "host memory (475.4 GiB/1007 GiB used)",
-                {"stage": "profile_run", "delta_bytes": 504 * MIB},
-            ),
-            Sample(
-                "INFO 08-02 17:37:54 hpu_worker.py:190] Initializing cache engine took "
-                "23.73 GiB of device memory (39.2 GiB/94.62 GiB used) and -1.238 MiB of "
-                "host memory (475.4 GiB/1007 GiB used)",
-                {"stage": "kv_cache", "host_delta_bytes": round(-1.238 * MIB)},
-            ),
+        _measured,
+        Sample(
+            "INFO 08-02 17:37:54 hpu_worker.py:134] Model profiling run took 504 MiB "
+            "of device memory (15.46 GiB/94.62 GiB used) and 180.9 MiB of host memory "
+            "(475.4 GiB/1007 GiB used)",
+            {"stage": "profile_run", "delta_bytes": 504 * MIB},
+        ),
+        Sample(
+            "INFO 08-02 17:37:54 hpu_worker.py:190] Initializing cache engine took "
+            "23.73 GiB of device memory (39.2 GiB/94.62 GiB used) and -1.238 MiB of "
+            "host memory (475.4 GiB/1007 GiB used)",
+            {"stage": "kv_cache", "host_delta_bytes": round(-1.238 * MIB)},
         ),
     ),
-    LineRule(
+    line_rule(
         "hpu_memory_took_gb",
         " took ",
         rf"(?P<words>{_STAGE_WORDS}) took (?P<delta_gib>-?\d{{1,6}}\.\d{{4}}) GB\s*$",
-        build=_measured,
-        samples=(
-            Sample(
-                "INFO 11-20 07:32:00 [hpu_model_runner.py:4852] Wrapping in HPUGraph "
-                "took 0.1000 GB",
-                {"stage": "wrap_graphs", "delta_bytes": round(0.1 * GIB)},
-            ),
+        _measured,
+        Sample(
+            "INFO 11-20 07:32:00 [hpu_model_runner.py:4852] Wrapping in HPUGraph took "
+            "0.1000 GB",
+            {"stage": "wrap_graphs", "delta_bytes": round(0.1 * GIB)},
         ),
     ),
-    LineRule(
+    fork_rule(
         "hpu_memory_budget",
         "Free device memory: ",
         _HPU_BUDGET + rf"(?P<kv_cache_bytes>{SIZE}) reserved for KV cache\s*$",
         MemoryBudgetSet,
-        engine="vllm-fork",
-        device="hpu",
-        samples=(
-            Sample(
-                "INFO 08-02 17:37:54 hpu_worker.py:158] Free device memory: 79.16 GiB, "
-                "39.58 GiB usable (gpu_memory_utilization=0.5), 15.83 GiB reserved for "
-                "HPUGraphs (VLLM_GRAPH_RESERVED_MEM=0.4), 23.75 GiB reserved for KV "
-                "cache",
-                {
-                    "free_bytes": round(79.16 * GIB),
-                    "usable_bytes": round(39.58 * GIB),
-                    "graph_reserved_bytes": round(15.83 * GIB),
-                    "kv_cache_bytes": round(23.75 * GIB),
-                    "gpu_memory_utilization": 0.5,
-                    "graph_reserved_fraction": 0.4,
-                },
-            ),
+        Sample(
+            "INFO 08-02 17:37:54 hpu_worker.py:158] Free device memory: 79.16 GiB, "
+            "39.58 GiB usable (gpu_memory_utilization=0.5), 15.83 GiB reserved for "
+            "HPUGraphs (VLLM_GRAPH_RESERVED_MEM=0.4), 23.75 GiB reserved for KV cache",
+            {
+                "free_bytes": round(79.16 * GIB),
+                "usable_bytes": round(39.58 * GIB),
+                "graph_reserved_bytes": round(15.83 * GIB),
+                "kv_cache_bytes": round(23.75 * GIB),
+                "gpu_memory_utilization": 0.5,
+                "graph_reserved_fraction": 0.4,
+            },
         ),
     ),
-    LineRule(
+    hpu_rule(
         "hpu_memory_budget_dummy_block",
         "Free device memory: ",
         _HPU_BUDGET + rf"(?P<padding_bytes>{SIZE}) reserved for KV cache dummy block,? "
         rf"(?P<kv_cache_bytes>{SIZE}) reserved for usable KV cache",
         MemoryBudgetSet,
-        device="hpu",
-        samples=(
-            Sample(
-                "INFO 11-20 07:32:02 [hpu_worker.py:432] Free device memory: 79.16 GiB, "
-                "71.24 GiB usable (gpu_memory_utilization=0.9), 7.124 GiB reserved for "
-                "HPUGraphs (VLLM_GRAPH_RESERVED_MEM=0.1), 64 KiB reserved for KV cache "
-                "dummy block 64.12 GiB reserved for usable KV cache",
-                {"kv_cache_bytes": round(64.12 * GIB), "padding_bytes": 64 * 1024},
-            ),
+        Sample(
+            "INFO 11-20 07:32:02 [hpu_worker.py:432] Free device memory: 79.16 GiB, "
+            "71.24 GiB usable (gpu_memory_utilization=0.9), 7.124 GiB reserved for "
+            "HPUGraphs (VLLM_GRAPH_RESERVED_MEM=0.1), 64 KiB reserved for KV cache "
+            "dummy block 64.12 GiB reserved for usable KV cache",
+            {"kv_cache_bytes": round(64.12 * GIB), "padding_bytes": 64 * 1024},
         ),
     ),
-    LineRule(
+    hpu_rule(
         "hpu_blocks_upstream",
         "# hpu blocks",
         r"# hpu blocks: (?P<num_blocks>[\d,]{1,16}), "
         r"# CPU blocks: (?P<num_host_blocks>[\d,]{1,16})",
         KVCacheAllocated,
-        device="hpu",
-        samples=(
-            Sample(
-                "INFO 06-04 01:18:37 [executor_base.py:113] # hpu blocks: 6399, # CPU "
-                "blocks: 256",
-                {"num_blocks": 6399, "num_host_blocks": 256},
-            ),
+        Sample(
+            "INFO 06-04 01:18:37 [executor_base.py:113] # hpu blocks: 6399, # CPU "
+            "blocks: 256",
+            {"num_blocks": 6399, "num_host_blocks": 256},
         ),
     ),
-    LineRule(
+    fork_rule(
         "hpu_blocks",
         "# HPU blocks",
         r"# HPU blocks: (?P<num_blocks>[\d,]{1,16}), "
         r"# CPU blocks: (?P<num_host_blocks>[\d,]{1,16})",
         KVCacheAllocated,
-        engine="vllm-fork",
-        device="hpu",
-        samples=(
-            Sample(
-                "INFO 08-02 17:37:54 hpu_executor.py:85] # HPU blocks: 1519, "
-                "# CPU blocks: 0",
-                {"num_blocks": 1519, "num_host_blocks": 0},
-            ),
+        Sample(
+            "INFO 08-02 17:37:54 hpu_executor.py:85] # HPU blocks: 1519, # CPU "
+            "blocks: 0",
+            {"num_blocks": 1519, "num_host_blocks": 0},
         ),
     ),
-    LineRule(
+    hpu_rule(
         "hpu_usable_blocks",
         "Usable num_blocks: ",
         r"Usable num_blocks: (?P<num_blocks>\d{1,12}), actual allocated num_blocks"
         r"(?: ?(?P<across>\(max across layers\))?: (?P<allocated>\d{1,16}) "
         r"\(_PAD_BLOCK_ID=(?P<pad_block>\d{1,12}), _PAD_SLOT_ID=(?P<pad_slot>-?\d{1,16})\))?",
-        build=_usable_blocks,
-        device="hpu",
-        samples=(
-            Sample(
-                "INFO 11-20 07:32:03 [hpu_worker.py:546] Usable num_blocks: 4107, actual "
-                "allocated num_blocks: 4108 (_PAD_BLOCK_ID=4107, _PAD_SLOT_ID=525696)",
-                {"num_blocks": 4107, "block_size": 128},
-            ),
-            Sample(
-                "INFO 11-20 07:32:03 [hpu_worker.py:546] Usable num_blocks: 64, actual "
-                "allocated num_blocks (max across layers): 8320 (_PAD_BLOCK_ID=64, "
-                "_PAD_SLOT_ID=8192)",
-                {"num_blocks": 64, "block_size": 128},
-            ),
-            Sample(
-                "INFO 08-21 07:32:03 [hpu_worker.py:546] Usable num_blocks: 550, actual "
-                "allocated num_blocks (max across layers): 633728 (_PAD_BLOCK_ID=550, "
-                "_PAD_SLOT_ID=70400)",
-                {"num_blocks": 550, "block_size": None},
-            ),
-            Sample(
-                "INFO 01-21 07:32:03 [hpu_worker.py:297] Usable num_blocks: 1332, actual "
-                "allocated num_blocks: 170624 (_PAD_BLOCK_ID=0, _PAD_SLOT_ID=-1)",
-                {"num_blocks": 1332, "block_size": 128},
-            ),
+        _usable_blocks,
+        Sample(
+            "INFO 11-20 07:32:03 [hpu_worker.py:546] Usable num_blocks: 4107, actual "
+            "allocated num_blocks: 4108 (_PAD_BLOCK_ID=4107, _PAD_SLOT_ID=525696)",
+            {"num_blocks": 4107, "block_size": 128},
+        ),
+        Sample(
+            "INFO 11-20 07:32:03 [hpu_worker.py:546] Usable num_blocks: 64, actual "
+            "allocated num_blocks (max across layers): 8320 (_PAD_BLOCK_ID=64, "
+            "_PAD_SLOT_ID=8192)",
+            {"num_blocks": 64, "block_size": 128},
+        ),
+        Sample(
+            "INFO 08-21 07:32:03 [hpu_worker.py:546] Usable num_blocks: 550, actual "
+            "allocated num_blocks (max across layers): 633728 (_PAD_BLOCK_ID=550, "
+            "_PAD_SLOT_ID=70400)",
+            {"num_blocks": 550, "block_size": None},
+        ),
+        Sample(
+            "INFO 01-21 07:32:03 [hpu_worker.py:297] Usable num_blocks: 1332, actual "
+            "allocated num_blocks: 170624 (_PAD_BLOCK_ID=0, _PAD_SLOT_ID=-1)",
+            {"num_blocks": 1332, "block_size": 128},
         ),
     ),
 )

@@ -13,11 +13,8 @@ from parsers.base import LineRule, Made, Sample
 from parsers.engine.convert import phase_of
 from parsers.engine.signals import MixedPrompt, StepLine
 from parsers.rules.hpu_memory import SIZE
-from warmup_insights.model.events import (
-    Bucket,
-    CaptureSummary,
-    WarmupFinished,
-)
+from parsers.rules.of_device import fork_rule, gaudi_rule, hpu_rule
+from warmup_insights.model.events import Bucket, CaptureSummary, WarmupFinished
 from warmup_insights.units import GIB, MIB, parse_bytes
 
 
@@ -97,7 +94,7 @@ _STEP_HEAD = (
 _FREE = r"(?: free_mem:(?P<free>-?[\d.]{0,20} ?[KMGT]?i?B?))?"
 
 WARMUP_RULES: tuple[LineRule, ...] = (
-    LineRule(
+    hpu_rule(
         "warmup_step",
         "[Warmup][",
         _STEP_HEAD.format(phase=r"(?:Graph/)?[A-Za-z]{5,8}")
@@ -105,100 +102,89 @@ WARMUP_RULES: tuple[LineRule, ...] = (
         r":(?P<query_len>\d{1,9})"
         r"(?: (?:num_blocks|num_ctx_blocks):(?P<num_blocks>\d{1,9}))?"
         r"(?: (?:img_args|num_patches):(?P<images>\d{1,9}))?" + _FREE,
-        build=_step,
-        device="hpu",
-        samples=(
-            Sample(
-                "INFO 08-01 22:26:47 hpu_model_runner.py:1066] [Warmup][Prompt][1/24] "
-                "batch_size:4 seq_len:1024 free_mem:79.16 GiB",
-                {
-                    "phase": "prompt",
-                    "mode": "eager",
-                    "index": 1,
-                    "total": 24,
-                    "bucket": (4, 1024),
-                    "free_bytes": round(79.16 * GIB),
-                },
-            ),
-            Sample(
-                "INFO 08-02 17:38:41 hpu_model_runner.py:1066] [Warmup][Graph/Decode]"
-                "[48/48] batch_size:1 seq_len:2048 free_mem:47.35 GiB",
-                {"phase": "decode", "mode": "graph", "bucket": (1, 2048)},
-            ),
-            Sample(
-                "INFO 05-02 17:38:41 hpu_model_runner.py:1066] [Warmup][Prompt][1/3] "
-                "batch_size:1 seq_len:128 img_args:2 free_mem:1.0 GiB",
-                {"bucket": (1, 128, 2), "free_bytes": GIB, "mode": "eager"},
-            ),
-            Sample(
-                "INFO 06-02 17:38:41 hpu_model_runner.py:2495] [Warmup][Graph/Prompt][1/3] "
-                "batch_size:1 seq_len:512 num_patches:13 free_mem:7.0 GiB",
-                {"bucket": (1, 512, 13), "free_bytes": 7 * GIB, "mode": "graph"},
-            ),
-            Sample(
-                "INFO 05-02 17:38:41 hpu_model_runner.py:1066] [Warmup][Decode][3/48] "
-                "batch_size:224 num_blocks:384 free_mem:47.35 GiB",
-                {"phase": "decode", "bucket": (224, 384)},
-            ),
-            Sample(
-                "INFO 07-07 19:15:38 [hpu_model_runner.py:2679] [Warmup][Graph/prompt]"
-                "[1/36] batch_size:4 query_len:1792 num_blocks:0 free_mem:21.06 GiB",
-                {"phase": "prompt", "mode": "graph", "bucket": (4, 1792, 0)},
-            ),
-            Sample(
-                "[Warmup][Prompt][1/35] batch_size:1 query_len:1024 num_blocks:7 "
-                "free_mem:95.5 GiB",
-                {"phase": "prompt", "mode": None, "bucket": (1, 1024, 7)},
-            ),
+        _step,
+        Sample(
+            "INFO 08-01 22:26:47 hpu_model_runner.py:1066] [Warmup][Prompt][1/24] "
+            "batch_size:4 seq_len:1024 free_mem:79.16 GiB",
+            {
+                "phase": "prompt",
+                "mode": "eager",
+                "index": 1,
+                "total": 24,
+                "bucket": (4, 1024),
+                "free_bytes": round(79.16 * GIB),
+            },
+        ),
+        Sample(
+            "INFO 08-02 17:38:41 hpu_model_runner.py:1066] [Warmup][Graph/Decode]"
+            "[48/48] batch_size:1 seq_len:2048 free_mem:47.35 GiB",
+            {"phase": "decode", "mode": "graph", "bucket": (1, 2048)},
+        ),
+        Sample(
+            "INFO 05-02 17:38:41 hpu_model_runner.py:1066] [Warmup][Prompt][1/3] "
+            "batch_size:1 seq_len:128 img_args:2 free_mem:1.0 GiB",
+            {"bucket": (1, 128, 2), "free_bytes": GIB, "mode": "eager"},
+        ),
+        Sample(
+            "INFO 06-02 17:38:41 hpu_model_runner.py:2495] [Warmup][Graph/Prompt][1/3] "
+            "batch_size:1 seq_len:512 num_patches:13 free_mem:7.0 GiB",
+            {"bucket": (1, 512, 13), "free_bytes": 7 * GIB, "mode": "graph"},
+        ),
+        Sample(
+            "INFO 05-02 17:38:41 hpu_model_runner.py:1066] [Warmup][Decode][3/48] "
+            "batch_size:224 num_blocks:384 free_mem:47.35 GiB",
+            {"phase": "decode", "bucket": (224, 384)},
+        ),
+        Sample(
+            "INFO 07-07 19:15:38 [hpu_model_runner.py:2679] [Warmup][Graph/prompt]"
+            "[1/36] batch_size:4 query_len:1792 num_blocks:0 free_mem:21.06 GiB",
+            {"phase": "prompt", "mode": "graph", "bucket": (4, 1792, 0)},
+        ),
+        Sample(
+            "[Warmup][Prompt][1/35] batch_size:1 query_len:1024 num_blocks:7 "
+            "free_mem:95.5 GiB",
+            {"phase": "prompt", "mode": None, "bucket": (1, 1024, 7)},
         ),
     ),
-    LineRule(
+    fork_rule(
         "warmup_step_mixed",
         "[Warmup][Graph/mix/",
         _STEP_HEAD.format(phase="Graph/mix/(?:prompt|decode)")
         + r"batch_size:(?P<batch_size>\d{1,9}) query_len:(?P<query_len>\d{1,9}) "
         r"num_blocks:(?P<num_blocks>\d{1,9})" + _FREE,
-        build=_mixed_step,
-        device="hpu",
-        engine="vllm-fork",
-        samples=(
-            Sample(
-                "INFO 01-26 14:30:11 [hpu_model_runner.py:3943] [Warmup][Graph/mix/prompt]"
-                "[1/352] batch_size:1 query_len:8192 num_blocks:960 free_mem:7.476 GiB",
-                {"bucket": (1, 8192, 960)},
-            ),
-            Sample(
-                "INFO 01-26 14:30:11 [hpu_model_runner.py:3943] [Warmup][Graph/mix/decode]"
-                "[2/112] batch_size:16 query_len:1 num_blocks:8599 free_mem:7.476 GiB",
-                {
-                    "phase": "mixed",
-                    "mode": "graph",
-                    "index": 2,
-                    "total": None,
-                    "bucket": (16, 1, 8599),
-                },
-            ),
+        _mixed_step,
+        Sample(
+            "INFO 01-26 14:30:11 [hpu_model_runner.py:3943] [Warmup][Graph/mix/prompt]"
+            "[1/352] batch_size:1 query_len:8192 num_blocks:960 free_mem:7.476 GiB",
+            {"bucket": (1, 8192, 960)},
+        ),
+        Sample(
+            "INFO 01-26 14:30:11 [hpu_model_runner.py:3943] [Warmup][Graph/mix/decode]"
+            "[2/112] batch_size:16 query_len:1 num_blocks:8599 free_mem:7.476 GiB",
+            {
+                "phase": "mixed",
+                "mode": "graph",
+                "index": 2,
+                "total": None,
+                "bucket": (16, 1, 8599),
+            },
         ),
     ),
-    LineRule(
+    gaudi_rule(
         "warmup_step_unified",
         "[Warmup][Unified",
         _STEP_HEAD.format(phase="Unified CFG")
         + r"query_len:(?P<query>\d{1,9}) shared_blocks:(?P<shared>\d{1,9}) "
         r"unique_blocks:(?P<unique>\d{1,9}) \((?P<causal>(?:non )?causal)\)" + _FREE,
-        build=_unified_step,
-        device="hpu",
-        engine="vllm-gaudi",
-        samples=(
-            Sample(
-                "(EngineCore_DP0 pid=805) INFO 09-23 12:32:50 [hpu_model_runner.py:3320] "
-                "[Warmup][Unified CFG][2/375] query_len:2048 shared_blocks:256 "
-                "unique_blocks:2890 (causal) free_mem:11.16 GiB",
-                {"phase": "unified", "bucket": (2048, 256, 2890, 1), "index": 2},
-            ),
+        _unified_step,
+        Sample(
+            "(EngineCore_DP0 pid=805) INFO 09-23 12:32:50 [hpu_model_runner.py:3320] "
+            "[Warmup][Unified CFG][2/375] query_len:2048 shared_blocks:256 "
+            "unique_blocks:2890 (causal) free_mem:11.16 GiB",
+            {"phase": "unified", "bucket": (2048, 256, 2890, 1), "index": 2},
         ),
     ),
-    LineRule(
+    hpu_rule(
         "warmup_step_multimodal",
         ("[Warmup][Graph/Multimodal", "[Warmup][Multimodal"),
         _STEP_HEAD.format(phase=r"(?:Graph/)?Multimodal(?:\((?P<modality>\w{1,30})\))?")
@@ -206,99 +192,87 @@ WARMUP_RULES: tuple[LineRule, ...] = (
         r"(?:img_args|num_patches|resolution):(?P<first>\d{1,9})(?:X(?P<second>\d{1,9}))?"
         + _FREE
         + r"\s*$",
-        build=_multimodal_step,
-        device="hpu",
-        samples=(
-            Sample(
-                "INFO 07-27 23:22:27 hpu_model_runner.py:5098] [Warmup][Graph/Multimodal"
-                "(vision_chunk)][1/3] batch_size:1 seq_len:0 resolution:864X480 "
-                "free_mem:15.26 GiB",
-                {
-                    "phase": "multimodal",
-                    "bucket": (864, 480, 1),
-                    "is_over": True,
-                    "modality": "vision_chunk",
-                },
-            ),
-            Sample(
-                "INFO 07-27 23:22:27 hpu_model_runner.py:5098] [Warmup][Graph/Multimodal]"
-                "[1/7] batch_size:1 seq_len:1024 num_patches:1600 free_mem:15.26 GiB",
-                {"bucket": (1600,), "is_over": False, "mode": "graph"},
-            ),
-            Sample(
-                "INFO 05-12 11:02:07 hpu_model_runner.py:2600] [Warmup][Multimodal][2/7] "
-                "batch_size:1 seq_len:2048 num_patches:6400 free_mem:15.26 GiB",
-                {"bucket": (6400,), "is_over": False, "mode": "eager"},
-            ),
+        _multimodal_step,
+        Sample(
+            "INFO 07-27 23:22:27 hpu_model_runner.py:5098] "
+            "[Warmup][Graph/Multimodal(vision_chunk)][1/3] batch_size:1 seq_len:0 "
+            "resolution:864X480 free_mem:15.26 GiB",
+            {
+                "phase": "multimodal",
+                "bucket": (864, 480, 1),
+                "is_over": True,
+                "modality": "vision_chunk",
+            },
+        ),
+        Sample(
+            "INFO 07-27 23:22:27 hpu_model_runner.py:5098] [Warmup][Graph/Multimodal]"
+            "[1/7] batch_size:1 seq_len:1024 num_patches:1600 free_mem:15.26 GiB",
+            {"bucket": (1600,), "is_over": False, "mode": "graph"},
+        ),
+        Sample(
+            "INFO 05-12 11:02:07 hpu_model_runner.py:2600] [Warmup][Multimodal][2/7] "
+            "batch_size:1 seq_len:2048 num_patches:6400 free_mem:15.26 GiB",
+            {"bucket": (6400,), "is_over": False, "mode": "eager"},
         ),
     ),
-    LineRule(
+    hpu_rule(
         "capture_summary",
         "captured:",
         r"(?:Graph/)?(?P<phase>Prompt|Decode|Multimodal|prompt|decode) "
         r"captured:(?P<captured_reported>\d{1,7})(?: \((?P<percent_reported>[\d.]{1,8})%\))?"
         rf"(?: used_mem:(?P<used_bytes>{SIZE}))?(?: buckets:(?P<buckets>\[(?:[^.\]]|\.(?!\.))*\]))?",
         CaptureSummary,
-        device="hpu",
-        samples=(
-            Sample(
-                "INFO 08-02 17:38:43 hpu_model_runner.py:1128] Graph/Prompt captured:2 "
-                "(62.5%) used_mem:14.03 GiB buckets:[(1, 128), (1, 256)]",
-                {
-                    "phase": "prompt",
-                    "captured_reported": 2,
-                    "percent_reported": 62.5,
-                    "used_bytes": round(14.03 * GIB),
-                    "buckets": [(1, 128), (1, 256)],
-                },
-            ),
-            Sample(
-                "INFO 08-02 17:38:43 hpu_model_runner.py:1128] Graph/Decode captured:36 "
-                "(75.0%) used_mem:160 MiB buckets:[(1, 128), (1, 25",
-                {"phase": "decode", "captured_reported": 36, "buckets": None},
-            ),
-            Sample(
-                "INFO 11-20 07:32:46 [hpu_model_runner.py:5174] Graph/Decode captured:13 "
-                "used_mem:104 MiB",
-                {
-                    "phase": "decode",
-                    "captured_reported": 13,
-                    "used_bytes": 104 * MIB,
-                    "buckets": None,
-                },
-            ),
-            Sample(
-                "INFO 07-07 07:32:46 [hpu_model_runner.py:5174] Prompt captured:24 "
-                "(100.0%) used_mem:67.72 MiB",
-                {"phase": "prompt", "percent_reported": 100.0},
-            ),
+        Sample(
+            "INFO 08-02 17:38:43 hpu_model_runner.py:1128] Graph/Prompt captured:2 "
+            "(62.5%) used_mem:14.03 GiB buckets:[(1, 128), (1, 256)]",
+            {
+                "phase": "prompt",
+                "captured_reported": 2,
+                "percent_reported": 62.5,
+                "used_bytes": round(14.03 * GIB),
+                "buckets": [(1, 128), (1, 256)],
+            },
+        ),
+        Sample(
+            "INFO 08-02 17:38:43 hpu_model_runner.py:1128] Graph/Decode captured:36 "
+            "(75.0%) used_mem:160 MiB buckets:[(1, 128), (1, 25",
+            {"phase": "decode", "captured_reported": 36, "buckets": None},
+        ),
+        Sample(
+            "INFO 11-20 07:32:46 [hpu_model_runner.py:5174] Graph/Decode captured:13 "
+            "used_mem:104 MiB",
+            {
+                "phase": "decode",
+                "captured_reported": 13,
+                "used_bytes": 104 * MIB,
+                "buckets": None,
+            },
+        ),
+        Sample(
+            "INFO 07-07 07:32:46 [hpu_model_runner.py:5174] Prompt captured:24 "
+            "(100.0%) used_mem:67.72 MiB",
+            {"phase": "prompt", "percent_reported": 100.0},
         ),
     ),
-    LineRule(
+    hpu_rule(
         "warmup_finished",
         "Warmup finished in",
         r"Warmup finished in (?P<duration_s>[\d.]{1,12}) secs, "
         rf"allocated (?P<allocated_bytes>{SIZE}) of device memory",
         WarmupFinished,
-        device="hpu",
-        samples=(
-            Sample(
-                "INFO 08-02 17:38:43 hpu_model_runner.py:1206] Warmup finished in 49 "
-                "secs, allocated 14.19 GiB of device memory",
-                {"duration_s": 49.0, "allocated_bytes": round(14.19 * GIB)},
-            ),
+        Sample(
+            "INFO 08-02 17:38:43 hpu_model_runner.py:1206] Warmup finished in 49 "
+            "secs, allocated 14.19 GiB of device memory",
+            {"duration_s": 49.0, "allocated_bytes": round(14.19 * GIB)},
         ),
     ),
-    LineRule(
+    hpu_rule(
         "warmup_skipped",
         ("Skipping warmup", "Forcing warmup off"),
         r"Skipping warmup\.\.\.|HPU warmup is currently not supported in V1\. "
         r"Forcing warmup off",
         WarmupFinished,
+        "INFO 11-20 07:44:14 [hpu_model_runner.py:6142] Skipping warmup...",
         fixed={"skipped": True},
-        device="hpu",
-        samples=(
-            Sample("INFO 11-20 07:44:14 [hpu_model_runner.py:6142] Skipping warmup..."),
-        ),
     ),
 )

@@ -9,23 +9,29 @@ log without vLLM's prefix, most often as `INFO:Neuron:` and without a time; libn
 
 from __future__ import annotations
 
-from parsers.base import LineRule, Sample, phase_rule
+import re
+
+from parsers.base import LineRule, Made, Sample, line_rule, phase_end, phase_start
 from warmup_insights.model.events import CompileFinished
 
 _OWN = r"(?:[A-Z]{4,8}:Neuron:|\[[^\]\n]{1,160}\] )?"
 _SECONDS = r"(?P<duration_s>[\d.]{1,24})(?: seconds|$)"
 
 
-def _compiled(rule: str, words: str, what: str, line: str) -> LineRule:
-    return LineRule(
-        rule, words, f"{_OWN}{words} in {_SECONDS}", CompileFinished,
-        fixed={"what": what, "from_cache": None}, device="neuron",
-        samples=(Sample(line, {"duration_s": 12.25}),),
-    )  # fmt: skip
+_HLOS = {
+    "Generated all HLOs": "trace",
+    "Done compilation for the priority HLO": "priority hlo",
+    "Finished Compilation for all HLOs": "hlo",
+}
+
+
+def _compiled(match: re.Match[str]) -> Made:
+    what, seconds = _HLOS[match["words"]], float(match["duration_s"])
+    return CompileFinished(what=what, from_cache=None, duration_s=seconds)
 
 
 NEURON_RULES: tuple[LineRule, ...] = (
-    phase_rule(
+    phase_start(
         "neuron_compile_started",
         (
             " Recompiling...",
@@ -36,92 +42,74 @@ NEURON_RULES: tuple[LineRule, ...] = (
         r"\S{1,300} Recompiling\.\.\.|\s{0,4}Compiling and saving model to \S{1,300}|"
         rf"{_OWN}Generating HLOs for the following models: ",
         "compile",
-        "start",
-        Sample(
-            "WARNING 09-11 14:09:14 [neuronx_distributed.py:250] Failed to load the model "
-            "from /tmp/cache. Recompiling..."
-        ),
-        Sample(
-            "WARNING 06-11 14:09:14 [neuronx_distributed.py:186] Failed to load the model "
-            "from /tmp/cache, Recompiling..."
-        ),
-        Sample(
-            "INFO:Neuron:Generating HLOs for the following models: "
-            "['context_encoding_model', 'token_generation_model']"
-        ),
+        "WARNING 09-11 14:09:14 [neuronx_distributed.py:250] Failed to load the model "
+        "from /tmp/cache. Recompiling...",
+        "WARNING 06-11 14:09:14 [neuronx_distributed.py:186] Failed to load the model "
+        "from /tmp/cache, Recompiling...",
+        "INFO:Neuron:Generating HLOs for the following models: "
+        "['context_encoding_model', 'token_generation_model']",
     ),
-    _compiled(
-        "neuron_traced",
-        "Generated all HLOs",
-        "trace",
-        "INFO:Neuron:Generated all HLOs in 12.25 seconds",
-    ),
-    _compiled(
-        "neuron_compiled_first",
-        "Done compilation for the priority HLO",
-        "priority hlo",
-        "INFO:Neuron:Done compilation for the priority HLO in 12.25 seconds",
-    ),
-    _compiled(
+    line_rule(
         "neuron_compiled",
-        "Finished Compilation for all HLOs",
-        "hlo",
-        "INFO:Neuron:Finished Compilation for all HLOs in 12.25 seconds",
+        tuple(_HLOS),
+        rf"{_OWN}(?P<words>{'|'.join(_HLOS)}) in {_SECONDS}",
+        _compiled,
+        Sample(
+            "INFO:Neuron:Generated all HLOs in 12.25 seconds",
+            {"what": "trace", "duration_s": 12.25},
+        ),
+        Sample(
+            "INFO:Neuron:Done compilation for the priority HLO in 10.5 seconds",
+            {"what": "priority hlo", "duration_s": 10.5},
+        ),
+        device="neuron",
     ),
-    phase_rule(
+    phase_end(
         "neuron_module_compiled",
         ("Compilation Successfully Completed for ", "Using a cached neff at "),
         r"Compilation Successfully Completed for \S{1,300}|Using a cached neff at \S{1,500}",
         "compile",
-        "end",
-        Sample(
-            "2026-06-27 01:29:07.000841:  263  [INFO]: Compilation Successfully Completed "
-            "for model.MODULE_f5fa77216a0c6f33a515+ada15cd3.hlo_module.pb"
-        ),
+        "2026-06-27 01:29:07.000841:  263  [INFO]: Compilation Successfully Completed "
+        "for model.MODULE_f5fa77216a0c6f33a515+ada15cd3.hlo_module.pb",
     ),
-    phase_rule(
+    phase_end(
         "neuron_built",
         ("Finished building model in", "Successfully compiled and saved the model in"),
         rf"{_OWN}Finished building model in {_SECONDS}|"
         r"Successfully compiled and saved the model in \S{1,300}",
         "compile",
-        "end",
         Sample(
             "INFO:Neuron:Finished building model in 205.5 seconds",
             {"duration_s": 205.5},
         ),
     ),
-    phase_rule(
+    phase_end(
         "neuron_weights",
         "Finished weights loading in",
         rf"{_OWN}Finished weights loading in {_SECONDS}",
         "load_weights",
-        "end",
         Sample(
-            "INFO:Neuron:Finished weights loading in 31.5 seconds",
-            {"duration_s": 31.5},
+            "INFO:Neuron:Finished weights loading in 31.5 seconds", {"duration_s": 31.5}
         ),
     ),
-    phase_rule(
+    phase_start(
         "neuron_warmup_started",
         "Neuron:Warming up the model.",
         rf"{_OWN}Warming up the model\.\s*$",
         "model_warmup",
-        "start",
-        Sample("INFO:Neuron:Warming up the model."),
+        "INFO:Neuron:Warming up the model.",
     ),
-    phase_rule(
+    phase_end(
         "neuron_warmup_took",
         "Neuron:Warmup completed in",
         rf"{_OWN}Warmup completed in {_SECONDS}",
         "model_warmup",
-        "end",
         Sample(
             "INFO:Neuron:Warmup completed in 0.4088766574859619 seconds.",
             {"duration_s": 0.4088766574859619},
         ),
     ),
-    phase_rule(
+    phase_end(
         "neuron_loaded",
         (
             "Successfully loaded precompiled model",
@@ -129,10 +117,7 @@ NEURON_RULES: tuple[LineRule, ...] = (
         ),
         r"Successfully loaded pre-?compiled model artifacts from \S{1,300}",
         "load_model",
-        "end",
-        Sample(
-            "INFO 09-11 14:13:21 [neuronx_distributed.py:244] Successfully loaded "
-            "precompiled model artifacts from /shared/model/cache"
-        ),
+        "INFO 09-11 14:13:21 [neuronx_distributed.py:244] Successfully loaded "
+        "precompiled model artifacts from /shared/model/cache",
     ),
 )

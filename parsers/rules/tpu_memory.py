@@ -9,9 +9,18 @@ from __future__ import annotations
 import math
 import re
 
-from parsers.base import NO_LEVEL, LineRule, Made, Sample, note_rule, phase_rule
+from parsers.base import (
+    NO_LEVEL,
+    LineRule,
+    Made,
+    Sample,
+    line_rule,
+    phase_end,
+    phase_start,
+)
 from parsers.engine.convert import text_of
 from parsers.engine.signals import DevicesSeen, FailureLine, HbmLoaded, HbmSums
+from parsers.rules.of_device import tpu_note, tpu_rule
 from warmup_insights.model.events import (
     ConfigRecorded,
     KVCacheAllocated,
@@ -107,56 +116,45 @@ def _weights_file(match: re.Match[str]) -> list[Made]:
 
 
 MEMORY_RULES: tuple[LineRule, ...] = (
-    LineRule(
+    tpu_rule(
         "tpu_load_started",
         "Init worker | ",
         rf"Init worker \| rank=.{{0,300}}?hbm=\[{_HBM}",
-        build=_worker_made,
-        device="tpu",
-        engine="tpu-inference",
-        samples=(
-            Sample(
-                "INFO 10-21 20:56:14 [tpu_worker_jax.py:147] Init worker | rank=0 | "
-                "node_id=0 | is_driver_worker=True | hbm=[(0.0, 31.25)]GiB",
-                {"name": "load_model", "edge": "start"},
-            ),
+        _worker_made,
+        Sample(
+            "INFO 10-21 20:56:14 [tpu_worker_jax.py:147] Init worker | rank=0 | "
+            "node_id=0 | is_driver_worker=True | hbm=[(0.0, 31.25)]GiB",
+            {"name": "load_model", "edge": "start"},
         ),
+        engine="tpu-inference",
     ),
-    LineRule(
+    tpu_rule(
         "tpu_load_ended",
         "Init model | ",
         rf"Init model \| hbm=\[{_HBM}",
-        build=_model_made,
-        device="tpu",
-        engine="tpu-inference",
-        samples=(
-            Sample(
-                "INFO 10-21 20:57:32 [tpu_jax_runner.py:307] Init model | hbm=[(7.63, "
-                "31.25)]GiB",
-                {"name": "load_model", "edge": "end"},
-            ),
+        _model_made,
+        Sample(
+            "INFO 10-21 20:57:32 [tpu_jax_runner.py:307] Init model | hbm=[(7.63, "
+            "31.25)]GiB",
+            {"name": "load_model", "edge": "end"},
         ),
+        engine="tpu-inference",
     ),
-    LineRule(
+    tpu_rule(
         "tpu_mesh",
         "Init mesh | ",
         r"Init mesh \| mesh=Mesh\((?P<axes>'\w{1,20}': \d{1,5}(?:, '\w{1,20}': \d{1,5}){0,9})",
-        build=_mesh,
-        device="tpu",
-        engine="tpu-inference",
-        samples=(
-            Sample(
-                "INFO 10-21 20:56:14 [tpu_runner.py:885] Init mesh | mesh=Mesh('data': 2, "
-                "'attn_dp': 3, 'model': 4, axis_types=(Auto, Auto, Auto))",
-                {"settings": {"total_dp_size": 6}},
-            ),
-            Sample(
-                "INFO 10-21 20:56:14 [tpu_runner.py:885] Init mesh | mesh=Mesh('data': 1, "
-                "'model': 8, axis_types=(Auto, Auto))",
-            ),
+        _mesh,
+        Sample(
+            "INFO 10-21 20:56:14 [tpu_runner.py:885] Init mesh | mesh=Mesh('data': 2, "
+            "'attn_dp': 3, 'model': 4, axis_types=(Auto, Auto, Auto))",
+            {"settings": {"total_dp_size": 6}},
         ),
+        "INFO 10-21 20:56:14 [tpu_runner.py:885] Init mesh | mesh=Mesh('data': 1, "
+        "'model': 8, axis_types=(Auto, Auto))",
+        engine="tpu-inference",
     ),
-    LineRule(
+    tpu_rule(
         "tpu_memory",
         "Memory statistics | ",
         rf"Memory statistics \| total_hbm_limit_gb=(?P<total_gib>{_NUM})GiB \| "
@@ -165,24 +163,21 @@ MEMORY_RULES: tuple[LineRule, ...] = (
         rf"total_hbm_avail_gb=(?P<available_gib>-?{_NUM})GiB",
         # Sums over the devices of the mesh (`tpu_worker.py determine_available_memory`).
         HbmSums,
-        device="tpu",
-        engine="tpu-inference",
-        samples=(
-            Sample(
-                "INFO 10-21 20:57:32 [tpu_worker_jax.py:169] Memory statistics | "
-                "total_hbm_limit_gb=249.97GiB | total_hbm_limit_cap_gb=237.47GiB | "
-                "total_hbm_used_gb=61.03GiB | total_hbm_avail_gb=176.44GiB",
-                {
-                    "total_bytes": gib(249.97),
-                    "usable_bytes": gib(237.47),
-                    "used_bytes": gib(61.03),
-                    "available_bytes": gib(176.44),
-                },
-            ),
+        Sample(
+            "INFO 10-21 20:57:32 [tpu_worker_jax.py:169] Memory statistics | "
+            "total_hbm_limit_gb=249.97GiB | total_hbm_limit_cap_gb=237.47GiB | "
+            "total_hbm_used_gb=61.03GiB | total_hbm_avail_gb=176.44GiB",
+            {
+                "total_bytes": gib(249.97),
+                "usable_bytes": gib(237.47),
+                "used_bytes": gib(61.03),
+                "available_bytes": gib(176.44),
+            },
         ),
+        engine="tpu-inference",
     ),
     # Memory of the first device.
-    note_rule(
+    tpu_note(
         "tpu_kv_cache_renewed",
         ("kv-cache | ", "KV cache delete complete"),
         r"(?:Deleting kv-cache \| num_layers=\d{1,6} \| hbm_before|"
@@ -192,79 +187,63 @@ MEMORY_RULES: tuple[LineRule, ...] = (
         "INFO 08-21 20:57:35 [kv_cache_manager.py:1278] Deleting kv-cache | "
         "num_layers=32 | hbm_before=[(21.5, 31.25), (21.5, 31.25)]Gb",
         values={"used_bytes": gib(21.5), "total_bytes": gib(31.25)},
-        device="tpu",
         engine="tpu-inference",
     ),
-    LineRule(
+    tpu_rule(
         "tpu_fp8_kind",
         "for FP8 KV cache on TPU",
         # The FP8 that there would be, printed at each import: it makes no cache FP8.
         r"Automatically using fp8_\w{1,12} for FP8 KV cache on TPU \S{1,20}",
-        device="tpu",
+        None,
+        "INFO 09-12 02:14:54 [tpu_platform.py:177] Automatically using fp8_e5m2 for "
+        "FP8 KV cache on TPU v6e.",
         engine="tpu-inference",
-        samples=(
-            Sample(
-                "INFO 09-12 02:14:54 [tpu_platform.py:177] Automatically using fp8_e5m2 "
-                "for FP8 KV cache on TPU v6e."
-            ),
-        ),
     ),
-    LineRule(
+    tpu_rule(
         "tpu_allocation",
         "That was not possible. There are ",
         # XLA, of errors E0100 and E0101: the line before it has no sizes.
         r"(?P<message>Error (?:loading program|allocating device buffer).{1,600})",
         FailureLine,
+        Sample(
+            "ERROR 08-07 23:27:17 [core.py:1349] Error loading program 'jit_step': "
+            "Attempting to reserve 384.11M at the bottom of memory. That was not "
+            "possible. There are 346.77M free, 0B reserved, and 346.77M reservable.",
+            {
+                "message": "Error loading program 'jit_step': Attempting to reserve "
+                "384.11M at the bottom of memory. That was not possible. There are "
+                "346.77M free, 0B reserved, and 346.77M reservable."
+            },
+        ),
         fixed={"kind": "out_of_memory", "is_detail": True},
         levels=("ERROR", NO_LEVEL),
-        device="tpu",
-        samples=(
-            Sample(
-                "ERROR 08-07 23:27:17 [core.py:1349] Error loading program 'jit_step': "
-                "Attempting to reserve 384.11M at the bottom of memory. That was not "
-                "possible. There are 346.77M free, 0B reserved, and 346.77M reservable.",
-                {
-                    "message": "Error loading program 'jit_step': Attempting to reserve "
-                    "384.11M at the bottom of memory. That was not possible. There are "
-                    "346.77M free, 0B reserved, and 346.77M reservable."
-                },
-            ),
-        ),
     ),
-    phase_rule(
+    phase_start(
         "tpu_download",
         "Downloading weights from HF",
         r"Downloading weights from HF \S{1,200}$",
         "download",
-        "start",
-        Sample(
-            "INFO 10-21 20:56:15 [weight_utils.py:100] Downloading weights from HF o/m"
-        ),
+        "INFO 10-21 20:56:15 [weight_utils.py:100] Downloading weights from HF o/m",
     ),
-    LineRule(
+    line_rule(
         "tpu_weights_file",
         "Loading weights from ",
         r"Loading weights from (?P<path>\S{1,400})\.safetensors$",
-        build=_weights_file,
-        samples=(
-            Sample(
-                "INFO 10-21 20:57:13 [weight_utils.py:122] Loading weights from "
-                "/hub/models--o--m/snapshots/9216/model-00001-of-00017.safetensors",
-                {"name": "download", "edge": "end"},
-            ),
-            Sample(
-                "INFO 08-08 22:59:21 [weight_utils.py:106] Loading weights from "
-                "o/m/model-00002-of-00004.safetensors",
-            ),
+        _weights_file,
+        Sample(
+            "INFO 10-21 20:57:13 [weight_utils.py:122] Loading weights from "
+            "/hub/models--o--m/snapshots/9216/model-00001-of-00017.safetensors",
+            {"name": "download", "edge": "end"},
         ),
+        "INFO 08-08 22:59:21 [weight_utils.py:106] Loading weights from "
+        "o/m/model-00002-of-00004.safetensors",
     ),
-    phase_rule(
+    phase_end(
         "tpu_weights_loaded",
         ("Total time to load model weights", "Loading dummy weights took"),
         r"(?:Total time to load model weights from storage to TPU: |"
         r"Loading dummy weights took )(?P<duration_s>[\d.]{1,16}) seconds",
         "load_weights",
-        "end",
         Sample(
             "INFO 04-30 16:59:04 [vllm_model_wrapper.py:265] Total time to load model "
             "weights from storage to TPU: 254.05 seconds.",
@@ -277,57 +256,48 @@ MEMORY_RULES: tuple[LineRule, ...] = (
         ),
         device="tpu",
     ),
-    LineRule(
+    tpu_rule(
         "tpu_block_size",
         "Using KV cache block size: ",
         r"Using KV cache block size: (?P<size>\d{1,9})",
-        build=lambda match: ConfigRecorded(settings={"block_size": int(match["size"])}),
-        device="tpu",
-        samples=(
-            Sample(
-                "INFO 04-30 16:54:44 [tpu_platform.py:301] Using KV cache block size: 64",
-                {"settings": {"block_size": 64}},
-            ),
+        lambda match: ConfigRecorded(settings={"block_size": int(match["size"])}),
+        Sample(
+            "INFO 04-30 16:54:44 [tpu_platform.py:301] Using KV cache block size: 64",
+            {"settings": {"block_size": 64}},
         ),
     ),
-    LineRule(
+    tpu_rule(
         "tpu_states_kept",
         "Compact-mamba KV cache",
         r"Compact-mamba KV cache(?: .{1,60}?)?: "
         r"num_gpu_blocks_override=(?P<num_blocks>\d{1,12}) "
         r"(?:\(attn\), _mamba_num_blocks=(?P<states>\d{1,9}))?.{1,400}",
-        build=_states_kept,
-        device="tpu",
-        engine="tpu-inference",
-        samples=(
-            Sample(
-                "INFO 05-31 20:53:09 [kv_cache_manager.py:443] Compact-mamba KV cache: "
-                "num_gpu_blocks_override=38805 (attn), _mamba_num_blocks=264. HBM split: "
-                "attn=16 layers × 38805 blocks × 262144 B = 151.58 GiB; ...",
-                {"topic": "tpu", "values": {"num_blocks": 38805}},
-            ),
+        _states_kept,
+        Sample(
+            "INFO 05-31 20:53:09 [kv_cache_manager.py:443] Compact-mamba KV cache: "
+            "num_gpu_blocks_override=38805 (attn), _mamba_num_blocks=264. HBM split: "
+            "attn=16 layers × 38805 blocks × 262144 B = 151.58 GiB; ...",
+            {"topic": "tpu", "values": {"num_blocks": 38805}},
         ),
+        engine="tpu-inference",
     ),
-    LineRule(
+    tpu_rule(
         "tpu_kv_cache",
         "Init kv-cache | ",
         r"Init kv-cache \| .{1,200}? \| num_blocks=(?P<blocks>[^|]{1,6000})",
-        build=_blocks,
-        device="tpu",
-        engine="tpu-inference",
-        samples=(
-            Sample(
-                "INFO 10-21 20:57:35 [kv_cache_manager.py:218] Init kv-cache | "
-                "num_layers=64 | shape=(num_blocks, (128, 8, 2, 128)) | num_blocks=[5645, "
-                "5645]",
-                {"num_blocks": 5645},
-            ),
-            Sample(
-                "INFO 05-31 20:53:09 [kv_cache_manager.py:903] Init kv-cache | "
-                "num_total_layers=4 | num_blocks=[np.int64(520), np.int64(520), "
-                "np.int64(918904), np.int64(520)] | regular_attn_layers=1",
-                {"num_blocks": 918904},
-            ),
+        _blocks,
+        Sample(
+            "INFO 10-21 20:57:35 [kv_cache_manager.py:218] Init kv-cache | "
+            "num_layers=64 | shape=(num_blocks, (128, 8, 2, 128)) | num_blocks=[5645, "
+            "5645]",
+            {"num_blocks": 5645},
         ),
+        Sample(
+            "INFO 05-31 20:53:09 [kv_cache_manager.py:903] Init kv-cache | "
+            "num_total_layers=4 | num_blocks=[np.int64(520), np.int64(520), "
+            "np.int64(918904), np.int64(520)] | regular_attn_layers=1",
+            {"num_blocks": 918904},
+        ),
+        engine="tpu-inference",
     ),
 )

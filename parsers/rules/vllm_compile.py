@@ -8,14 +8,18 @@ from __future__ import annotations
 
 import re
 
-from parsers.base import SECONDS, LineRule, Made, Sample, note_rule, phase_rule
+from parsers.base import (
+    SECONDS,
+    LineRule,
+    Made,
+    Sample,
+    line_rule,
+    note_rule,
+    phase_end,
+)
 from parsers.engine.convert import text_of
 from parsers.engine.signals import ArtifactFrame, CacheFactor, RankNamed
-from warmup_insights.model.events import (
-    CompileFinished,
-    Note,
-    PhaseMarked,
-)
+from warmup_insights.model.events import CompileFinished, Note, PhaseMarked
 from warmup_insights.secrets import mask
 
 _RANK_FOLDER = re.compile(r"/rank_(\d{1,4})_0(?=[/ ])")
@@ -43,9 +47,9 @@ def _compile(
     *,
     cached: bool = False,
 ) -> LineRule:
-    return LineRule(
-        rule, hint, pattern, CompileFinished,
-        fixed={"what": what, "from_cache": cached}, samples=(sample,),
+    return line_rule(
+        rule, hint, pattern, CompileFinished, sample,
+        fixed={"what": what, "from_cache": cached},
     )  # fmt: skip
 
 
@@ -93,8 +97,8 @@ COMPILE_RULES: tuple[LineRule, ...] = (
         rf"{PART}Compiling a graph for (?P<detail>[^\n]{{1,60}}?) takes {SECONDS} s",
         "graph",
         Sample(
-            "INFO 07-16 20:03:18 [backends.py:393] Compiling a graph for compile range "
-            "(1, 8192) takes 8.37 s",
+            "INFO 07-16 20:03:18 [backends.py:393] Compiling a graph for compile "
+            "range (1, 8192) takes 8.37 s",
             {"detail": "compile range (1, 8192)", "duration_s": 8.37},
         ),
     ),
@@ -105,8 +109,8 @@ COMPILE_RULES: tuple[LineRule, ...] = (
         rf"cache(?:, took {SECONDS} s)?",
         "graph",
         Sample(
-            "INFO 08-01 20:03:18 [backends.py:393] Directly load the compiled graph(s) "
-            "for dynamic shape from the cache, took 2.826 s",
+            "INFO 08-01 20:03:18 [backends.py:393] Directly load the compiled "
+            "graph(s) for dynamic shape from the cache, took 2.826 s",
             {"duration_s": 2.826},
         ),
         cached=True,
@@ -145,75 +149,64 @@ COMPILE_RULES: tuple[LineRule, ...] = (
             {"duration_s": 60.5},
         ),
     ),
-    LineRule(
+    line_rule(
         "profile_run_took",
         "Initial profiling/warmup run took",
         rf"{TAG}Initial profiling/warmup run took {SECONDS} s",
-        build=_profiled_model,
-        samples=(
-            Sample(
-                "INFO 07-16 20:03:46 [monitor.py:81] Initial profiling/warmup run took "
-                "5.85 s",
-                {"name": "profile_run", "duration_s": 5.85},
-            ),
+        _profiled_model,
+        Sample(
+            "INFO 07-16 20:03:46 [monitor.py:81] Initial profiling/warmup run took "
+            "5.85 s",
+            {"name": "profile_run", "duration_s": 5.85},
         ),
     ),
-    LineRule(
+    line_rule(
         "compile_started",
         ("for vLLM's torch.compile", "Starting torch.compile"),
         rf"{TAG}(?:Using cache directory: (?P<path>.{{1,300}}) for vLLM's torch\.compile|"
         r"Starting torch\.compile\s*$)",
-        build=_compile_started,
-        samples=(
-            Sample(
-                "INFO 07-16 20:02:46 [backends.py:1094] Using cache directory: /c for "
-                "vLLM's torch.compile",
-                {"name": "compile", "edge": "start", "path": "/c"},
-            ),
+        _compile_started,
+        Sample(
+            "INFO 07-16 20:02:46 [backends.py:1094] Using cache directory: /c for "
+            "vLLM's torch.compile",
+            {"name": "compile", "edge": "start", "path": "/c"},
         ),
     ),
-    phase_rule(
+    phase_end(
         "compile_saved",
         "saved AOT compiled function",
         rf"{TAG}saved AOT compiled function to (?P<path>\S{{1,300}})",
         "compile",
-        "end",
         Sample(
             "INFO 07-16 20:03:40 [decorators.py:708] saved AOT compiled function to /c",
             {"path": "/c"},
         ),
     ),
-    LineRule(
+    line_rule(
         "compile_cache_factor",
         ("'VLLM_", "'XDG_", "'CUDA_", "'LOCAL_RANK", "'RAY_", "'NCCL_", "'TORCH"),
         r"[ {]?'(?P<name>[A-Za-z_][A-Za-z0-9_]{1,99})': (?P<value>.{1,300}?)[,}]?\s*$",
-        build=_cache_factor,
+        _cache_factor,
+        Sample(
+            "(EngineCore pid=42) DEBUG 06-20 14:50:56 [compilation/backends.py:1091]  "
+            "'VLLM_XLA_USE_SPMD': False,",
+            {"name": "VLLM_XLA_USE_SPMD", "value": "False"},
+        ),
         levels=("DEBUG",),
         files=("backends.py",),
         startup_only=True,
-        samples=(
-            Sample(
-                "(EngineCore pid=42) DEBUG 06-20 14:50:56 [compilation/backends.py:1091]  "
-                "'VLLM_XLA_USE_SPMD': False,",
-                {"name": "VLLM_XLA_USE_SPMD", "value": "False"},
-            ),
-        ),
     ),
-    LineRule(
+    line_rule(
         "compile_cache_factors_end",
         "Vllm config hash: ",
         r"Vllm config hash: \S{1,100}",
         CacheFactor,
+        "(EngineCore pid=42) DEBUG 06-20 14:50:56 [compilation/backends.py:1091] Vllm "
+        "config hash: 84b7dc96bd",
         fixed={"name": None},
         startup_only=True,
-        samples=(
-            Sample(
-                "(EngineCore pid=42) DEBUG 06-20 14:50:56 [compilation/backends.py:1091] "
-                "Vllm config hash: 84b7dc96bd"
-            ),
-        ),
     ),
-    LineRule(
+    line_rule(
         "compile_artifact_frame",
         (
             "/torch_compile_cache/",
@@ -226,63 +219,49 @@ COMPILE_RULES: tuple[LineRule, ...] = (
         r"_inductor/standalone_compile\.py|vllm/compilation/caching\.py|"
         r'_dynamo/aot_compile\.py)[^"]{0,400})", line \d',
         ArtifactFrame,
-        samples=(
-            Sample(
-                "(EngineCore pid=5) ERROR 04-07 10:56:15 [core.py:383]   File "
-                '"/c/torch_compile_cache/ea2d23402a/rank_0_0/inductor_cache/bx/cbx.py", '
-                "line 370, in call",
-                {
-                    "path": "/c/torch_compile_cache/ea2d23402a/rank_0_0/inductor_cache/bx/cbx.py"
-                },
-            ),
+        Sample(
+            "(EngineCore pid=5) ERROR 04-07 10:56:15 [core.py:383]   File "
+            '"/c/torch_compile_cache/ea2d23402a/rank_0_0/inductor_cache/bx/cbx.py", '
+            "line 370, in call",
+            {
+                "path": "/c/torch_compile_cache/ea2d23402a/rank_0_0/inductor_cache/bx/cbx.py"
+            },
         ),
     ),
-    LineRule(
+    line_rule(
         "compile_cache_key",
         "torch.compile cache factors: ",
         rf"{TAG}(?P<text>torch\.compile cache factors: (?:env=(?P<env>\S{{1,100}}) )?"
         r"cfg=(?P<config>\S{1,100}) comp=(?P<compiler>\S{1,100}) code=(?P<code>\S{1,100}) "
         r"dir=\S{1,300})",
-        build=_cache_key,
-        startup_only=True,
-        samples=(
-            Sample(
-                "(EngineCore pid=7) DEBUG 10-16 20:02:46 [backends.py:1110] torch.compile "
-                "cache factors: env=e1 cfg=c1 comp=p1 code=o1 dir=/c/53d0/rank_0_0/backbone",
-                {
-                    "topic": "compile_cache_key",
-                    "values": {
-                        "hashes": {
-                            "env": "e1",
-                            "config": "c1",
-                            "compiler": "p1",
-                            "code": "o1",
-                        }
-                    },
+        _cache_key,
+        Sample(
+            "(EngineCore pid=7) DEBUG 10-16 20:02:46 [backends.py:1110] torch.compile "
+            "cache factors: env=e1 cfg=c1 comp=p1 code=o1 dir=/c/53d0/rank_0_0/backbone",
+            {
+                "topic": "compile_cache_key",
+                "values": {
+                    "hashes": {
+                        "env": "e1",
+                        "config": "c1",
+                        "compiler": "p1",
+                        "code": "o1",
+                    }
                 },
-            ),
+            },
         ),
+        startup_only=True,
     ),
     note_rule(
         "compile_aot_refused",
-        "Cannot load aot compilation",
-        rf"{TAG}Cannot load aot compilation from path (?P<path>\S{{1,300}}), error: "
-        r"(?P<reason>.{0,300})",
+        ("Cannot load aot compilation", "Compiling model again due to a load failure"),
+        rf"{TAG}(?:Cannot load aot compilation from path|Compiling model again due to a load "
+        r"failure from) (?P<path>\S{1,300}), (?:error|reason): (?P<reason>.{0,300})",
         "compile",
-        "WARNING 01-16 20:04:12 [decorators.py:300] Cannot load aot compilation from path "
-        "/c/rank_0_0/model, error: x",
-        values={"path": "/c/rank_0_0/model", "reason": "x"},
-        outcome="refused",
-        startup_only=True,
-    ),
-    note_rule(
-        "compile_aot_failed",
-        "Compiling model again due to a load failure",
-        rf"{TAG}Compiling model again due to a load failure from (?P<path>\S{{1,300}}), "
-        r"reason: (?P<reason>.{0,300})",
-        "compile",
-        "WARNING 11-22 20:04:12 [decorators.py:333] [backbone] Compiling model again due to "
-        "a load failure from /c/rank_0_0/model, reason: x y",
+        "WARNING 01-16 20:04:12 [decorators.py:300] Cannot load aot compilation from "
+        "path /c/rank_0_0/model, error: x y",
+        "WARNING 11-22 20:04:12 [decorators.py:333] [backbone] Compiling model again "
+        "due to a load failure from /c/rank_0_0/model, reason: x y",
         values={"path": "/c/rank_0_0/model", "reason": "x y"},
         outcome="refused",
     ),
@@ -294,23 +273,15 @@ COMPILE_RULES: tuple[LineRule, ...] = (
         "INFO 09-16 20:03:10 [backends.py:1090] vLLM's torch.compile cache is disabled.",
         outcome="off",
     ),
-    LineRule(
+    line_rule(
         "compile_note",
-        (
-            "Cache the graph of",
-            "unable to save AOT",
-            "Saved compiler manager cache",
-        ),
+        ("Cache the graph of", "unable to save AOT", "Saved compiler manager cache"),
         rf"{TAG}(?P<text>Cache the graph of .{{1,100}}|"
         r"unable to save AOT compiled function to .{1,200}|"
         r"Saved compiler manager cache in .{1,40})",
         Note,
+        "INFO 07-16 20:03:10 [backends.py:378] Cache the graph of compile range (1, "
+        "1) for later use",
         fixed={"topic": "compile"},
-        samples=(
-            Sample(
-                "INFO 07-16 20:03:10 [backends.py:378] Cache the graph of compile range "
-                "(1, 1) for later use"
-            ),
-        ),
     ),
 )

@@ -6,9 +6,9 @@ Source: vLLM `entrypoints/`, `v1/engine/core.py`, `v1/executor/`, `engine/`, `wo
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
+from typing import Any
 
-from parsers.base import NO_LEVEL, LineRule, Made, Sample
+from parsers.base import NO_LEVEL, Build, LineRule, Made, Sample, line_rule
 from parsers.engine.signals import (
     AT_WORK,
     EXECUTING,
@@ -21,6 +21,7 @@ from parsers.engine.signals import (
     FrameSeen,
     PackageFrame,
 )
+from parsers.rules.of_device import hpu_rule
 from warmup_insights.model.events import SERVER_START
 from warmup_insights.model.failure_text import CARRIERS, refusal
 
@@ -44,7 +45,7 @@ _FRAMES = {
     "init_worker_distributed_environment": "distributed_init",
     "ensure_kv_transfer_initialized": "kv_connector", "create_connector": "kv_connector",
     "_init_executor": "", "_initialize_kv_caches": "", "from_engine_args": "",
-    "from_cli_args": "", "create_engine_config": "",
+    "from_cli_args": "", "create_engine_config": "configure",
     "setup_server": "", "create_server_socket": "",
     "validate_parsed_serve_args": "", "configure_logging_from_args": "",
     "execute_model": EXECUTING,
@@ -67,6 +68,9 @@ _OF_REQUESTS = (
 """Modules that log what one request raised (`entrypoints/`, `tool_parsers/`)."""
 _LOOP = "async_llm_engine.py"
 """Module of which all errors are of the loop of an engine (`engine/async_llm_engine.py`)."""
+_OF_PLUGINS = "__init__.py"
+"""Module that logs what a plugin raised, and goes on without it (`plugins/__init__.py
+load_plugins_by_group`)."""
 _OF_ENGINES = r"[\w.]{1,80}(?:DeadError|OutOfMemoryError): "
 """What is of the engine, whichever module logs it."""
 
@@ -87,9 +91,7 @@ def _frame(match: re.Match[str]) -> Made:
     return FrameSeen(phase)
 
 
-def _failure(
-    kind: str | None, *, heading: bool = False, bare: bool = False
-) -> Callable[[re.Match[str]], Made]:
+def _failure(kind: str | None, *, heading: bool = False, bare: bool = False) -> Build:
     def build(match: re.Match[str]) -> Made:
         message = _TRACEBACK.sub("", match[0].strip()).removeprefix("Failed: ")
         return FailureLine(message, kind, is_heading=heading, is_bare=bare)
@@ -147,8 +149,15 @@ _WITHOUT_TEXT = ("AssertionError", "NotImplementedError", "MemoryError", "EOFErr
 _NO_REPORT = r"(?!E {3})"
 """pytest begins the lines of its report so: of any test, long after the engine that failed."""
 
+
+def _raised(name: str, makes: Build, *samples: Sample, **more: Any) -> LineRule:
+    """A line with an error as Python prints one."""
+    pattern = rf"{_ERROR}: .{{1,1500}}|(?:{'|'.join(_WITHOUT_TEXT)})\s*$"
+    return line_rule(name, (*_NAMES, *_WITHOUT_TEXT), pattern, makes, *samples, **more)
+
+
 FAILURE_RULES: tuple[LineRule, ...] = (
-    LineRule(
+    line_rule(
         "error_followed",
         (
             "During handling of the above exception",
@@ -157,201 +166,168 @@ FAILURE_RULES: tuple[LineRule, ...] = (
         r"During handling of the above exception, another|"
         r"The above exception was the direct cause of",
         ErrorFollowed,
-        samples=(
-            Sample(
-                "During handling of the above exception, another exception occurred:",
-                {},
-            ),
-        ),
+        "During handling of the above exception, another exception occurred:",
     ),
-    LineRule(
+    line_rule(
         "call_failed",
         "Invocation of ",
         r"Invocation of \w{1,60} method failed",
         # `v1/engine/core.py`, `_invoke_utility_method`.
         CallFailed,
+        "(EngineCore pid=7) ERROR 07-16 19:47:26 [core.py:1750] Invocation of "
+        "add_lora method failed",
         levels=("ERROR",),
-        samples=(
-            Sample(
-                "(EngineCore pid=7) ERROR 07-16 19:47:26 [core.py:1750] Invocation of "
-                "add_lora method failed",
-                {},
-            ),
-        ),
     ),
-    LineRule(
+    line_rule(
         "error_ignored",
         "Exception ignored ",
         r"Exception ignored (?:in|on|while)\b",
         ErrorIgnored,
         # `sys.unraisablehook`: in a destructor, at the exit.
-        samples=(
-            Sample(
-                "Exception ignored in: <function HPUModelRunner.__del__ at 0x7f11eff56440>",
-                {},
-            ),
-        ),
+        "Exception ignored in: <function HPUModelRunner.__del__ at 0x7f11eff56440>",
     ),
-    LineRule(
+    _raised(
         "failure_raised",
-        (*_NAMES, *_WITHOUT_TEXT),
-        rf"{_ERROR}: .{{1,1500}}|(?:{'|'.join(_WITHOUT_TEXT)})\s*$",
-        build=_failure(None),
-        levels=("ERROR", "CRITICAL"),
-        not_files=(*_OF_REQUESTS, _LOOP),
-        samples=(
-            Sample(
-                "(Worker_TP1 pid=2) ERROR 07-16 19:47:26 [multiproc_executor.py:1007] "
-                "torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 2.00 GiB.",
-                {
-                    "message": "torch.OutOfMemoryError: CUDA out of memory. Tried to "
-                    "allocate 2.00 GiB."
-                },
-            ),
+        _failure(None),
+        Sample(
+            "(Worker_TP1 pid=2) ERROR 07-16 19:47:26 [multiproc_executor.py:1007] "
+            "torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 2.00 GiB.",
+            {
+                "message": "torch.OutOfMemoryError: CUDA out of memory. Tried to "
+                "allocate 2.00 GiB."
+            },
         ),
+        levels=("ERROR", "CRITICAL"),
+        not_files=(*_OF_REQUESTS, _LOOP, _OF_PLUGINS),
     ),
-    LineRule(
+    line_rule(
         "failure_repr",
         ("Error('", 'Error("'),
         # Triton `compiler/errors.py`: below the source of a kernel stands what was raised.
         r"(?P<name>[A-Z]\w{1,60}Error)\(['\"](?P<text>.{1,1000})",
-        build=_repr,
+        _repr,
+        Sample(
+            "(Worker_TP0 pid=9) ERROR 05-06 06:47:41 [multiproc_executor.py:852] "
+            'ValueError("type fp8e9 not supported in this architecture. The supported '
+            "fp8 dtypes are ('fp8e4b15', 'fp8e5')\")",
+            {
+                "message": "ValueError: type fp8e9 not supported in this architecture. The "
+                "supported fp8 dtypes are ('fp8e4b15', 'fp8e5')"
+            },
+        ),
         levels=("ERROR", "CRITICAL", NO_LEVEL),
         not_files=(*_OF_REQUESTS, _LOOP),
-        samples=(
-            Sample(
-                "(Worker_TP0 pid=9) ERROR 05-06 06:47:41 [multiproc_executor.py:852] "
-                'ValueError("type fp8e9 not supported in this architecture. The supported fp8 '
-                "dtypes are ('fp8e4b15', 'fp8e5')\")",
-                {
-                    "message": "ValueError: type fp8e9 not supported in this architecture. The "
-                    "supported fp8 dtypes are ('fp8e4b15', 'fp8e5')"
-                },
-            ),
-        ),
     ),
-    LineRule(
+    line_rule(
         "failure_raised_in_request",
         ("DeadError: ", "OutOfMemoryError: "),
         rf"{_OF_ENGINES}.{{1,1500}}",
-        build=_failure(None),
+        _failure(None),
+        Sample(
+            "(APIServer pid=1) ERROR 06-11 01:51:09 [serving_chat.py:911] vllm.v1."
+            "engine.exceptions.EngineDeadError: EngineCore encountered an issue.",
+            {
+                "message": "vllm.v1.engine.exceptions.EngineDeadError: EngineCore "
+                "encountered an issue."
+            },
+        ),
         levels=("ERROR", "CRITICAL"),
         files=_OF_REQUESTS,
-        samples=(
-            Sample(
-                "(APIServer pid=1) ERROR 06-11 01:51:09 [serving_chat.py:911] vllm.v1."
-                "engine.exceptions.EngineDeadError: EngineCore encountered an issue.",
-                {
-                    "message": "vllm.v1.engine.exceptions.EngineDeadError: EngineCore "
-                    "encountered an issue."
-                },
-            ),
-        ),
     ),
-    LineRule(
+    line_rule(
         "request_failed",
         (*_NAMES, *_WITHOUT_TEXT),
         rf"(?!{_OF_ENGINES})(?:{_ERROR}: |(?:{'|'.join(_WITHOUT_TEXT)})\s*$)",
         FrameSeen,
+        "ERROR 05-01 01:52:15 [hermes_tool_parser.py:110] "
+        "json.decoder.JSONDecodeError: Unterminated string",
+        "ERROR 05-01 01:52:15 [serving_chat.py:664] ValueError: too long",
         fixed={"phase": IN_REQUEST},
         levels=("ERROR", "CRITICAL"),
         files=_OF_REQUESTS,
-        samples=(
-            Sample(
-                "ERROR 05-01 01:52:15 [hermes_tool_parser.py:110] "
-                "json.decoder.JSONDecodeError: Unterminated string"
-            ),
-            Sample("ERROR 05-01 01:52:15 [serving_chat.py:664] ValueError: too long"),
-        ),
     ),
-    LineRule(
+    _raised(
+        "failure_raised_in_plugin",
+        # The cause only where the start goes no further, as without its platform.
+        _failure(None, bare=True),
+        Sample(
+            "ERROR 04-09 04:44:12 [__init__.py:64] ImportError: no such library",
+            {"message": "ImportError: no such library", "is_bare": True},
+        ),
+        levels=("ERROR", "CRITICAL"),
+        files=(_OF_PLUGINS,),
+    ),
+    _raised(
         "failure_raised_in_loop",
-        (*_NAMES, *_WITHOUT_TEXT),
-        rf"{_ERROR}: .{{1,1500}}|(?:{'|'.join(_WITHOUT_TEXT)})\s*$",
-        build=_failure_at_work,
+        _failure_at_work,
+        Sample(
+            "ERROR 06-28 13:26:18 async_llm_engine.py:52] AssertionError: Does not "
+            "support prefix-enabled attention.",
+            {"message": "AssertionError: Does not support prefix-enabled attention."},
+        ),
         levels=("ERROR", "CRITICAL"),
         files=(_LOOP,),
-        samples=(
-            Sample(
-                "ERROR 06-28 13:26:18 async_llm_engine.py:52] AssertionError: Does not "
-                "support prefix-enabled attention.",
-                {
-                    "message": "AssertionError: Does not support prefix-enabled "
-                    "attention."
-                },
-            ),
-        ),
     ),
-    LineRule(
+    line_rule(
         "failure_before_main",
         "An attempt has been made to start a new process before",
         # multiprocessing raises a text that begins on the line below its kind
         # (CPython `multiprocessing/spawn.py _check_not_importing_main`).
         r"\s{0,20}An attempt has been made to start a new process before the\s*$",
-        build=_before_main,
-        samples=(
-            Sample(
-                "        An attempt has been made to start a new process before the",
-                {
-                    "message": "RuntimeError: An attempt has been made to start a new process "
-                    "before the current process has finished its bootstrapping phase"
-                },
-            ),
+        _before_main,
+        Sample(
+            "        An attempt has been made to start a new process before the",
+            {
+                "message": "RuntimeError: An attempt has been made to start a new process "
+                "before the current process has finished its bootstrapping phase"
+            },
         ),
         startup_only=True,
     ),
-    LineRule(
+    _raised(
         "failure_raised_bare",
-        (*_NAMES, *_WITHOUT_TEXT),
-        rf"{_ERROR}: .{{1,1500}}|(?:{'|'.join(_WITHOUT_TEXT)})\s*$",
-        build=_failure(None, bare=True),
-        levels=(NO_LEVEL,),
-        samples=(
-            Sample(
-                "(EngineCore pid=7) RuntimeError: could not find the compiler",
-                {"message": "RuntimeError: could not find the compiler"},
-            ),
-            Sample(
-                "(APIServer pid=7) requests.exceptions.ReadTimeout: (ReadTimeoutError("
-                "\"HTTPSConnectionPool(host='hub', port=443): Read timed out.\"), '(1)')",
-                {
-                    "message": 'requests.exceptions.ReadTimeout: (ReadTimeoutError("HTTPS'
-                    "ConnectionPool(host='hub', port=443): Read timed out.\"), '(1)')"
-                },
-            ),
-            Sample("(EngineCore pid=7) AssertionError", {"message": "AssertionError"}),
+        _failure(None, bare=True),
+        Sample(
+            "(EngineCore pid=7) RuntimeError: could not find the compiler",
+            {"message": "RuntimeError: could not find the compiler"},
         ),
+        Sample(
+            "(APIServer pid=7) requests.exceptions.ReadTimeout: (ReadTimeoutError("
+            "\"HTTPSConnectionPool(host='hub', port=443): Read timed out.\"), '(1)')",
+            {
+                "message": 'requests.exceptions.ReadTimeout: (ReadTimeoutError("HTTPS'
+                "ConnectionPool(host='hub', port=443): Read timed out.\"), '(1)')"
+            },
+        ),
+        Sample("(EngineCore pid=7) AssertionError", {"message": "AssertionError"}),
+        levels=(NO_LEVEL,),
     ),
-    LineRule(
+    line_rule(
         "failure_arguments",
         ": error: ",
         # argparse, below the line of its usage (vLLM `utils/argparse_utils.py`).
         r"(?:vllm(?: [\w-]{1,20})?|api_server\.py): error: .{1,1500}",
-        build=_failure(None, bare=True),
-        levels=(NO_LEVEL,),
-        samples=(
-            Sample(
-                "vllm serve: error: argument --dtype: invalid choice: 'x'",
-                {"message": "vllm serve: error: argument --dtype: invalid choice: 'x'"},
-            ),
+        _failure(None, bare=True),
+        Sample(
+            "vllm serve: error: argument --dtype: invalid choice: 'x'",
+            {"message": "vllm serve: error: argument --dtype: invalid choice: 'x'"},
         ),
+        levels=(NO_LEVEL,),
     ),
-    LineRule(
+    line_rule(
         "failure_validation",
         ("Value error, ", "Assertion failed, "),
         r"\s{0,8}(?:Value error|Assertion failed), .{1,600}",
-        build=_refused,
-        levels=(NO_LEVEL, "ERROR"),
-        samples=(
-            Sample(
-                "(APIServer pid=7)   Value error, The setting requires another one "
-                "[type=value_error, input_value=ArgsKwargs((), {'a': 1}), "
-                "input_type=ArgsKwargs]",
-                {"message": "ValueError: The setting requires another one"},
-            ),
+        _refused,
+        Sample(
+            "(APIServer pid=7)   Value error, The setting requires another one "
+            "[type=value_error, input_value=ArgsKwargs((), {'a': 1}), "
+            "input_type=ArgsKwargs]",
+            {"message": "ValueError: The setting requires another one"},
         ),
+        levels=(NO_LEVEL, "ERROR"),
     ),
-    LineRule(
+    line_rule(
         "failure_memory",
         (
             "out of memory",
@@ -362,91 +338,78 @@ FAILURE_RULES: tuple[LineRule, ...] = (
         ),
         rf"(?!{_ERROR}: ).{{0,300}}?(?:[Oo]ut of memory|synStatus|FATAL ERROR ::|"
         r"Allocation failed for size::|RESOURCE_EXHAUSTED).{0,600}",
-        build=_failure(None),
-        levels=("ERROR", "CRITICAL"),
-        samples=(
-            Sample(
-                "ERROR 07-16 19:47:26 [hpu_worker.py:10] FATAL ERROR :: "
-                "MODULE:PT_DEVMEM Allocation failed for size::268435456 (256)MB",
-                {"kind": None, "is_bare": False},
-            ),
+        _failure(None),
+        Sample(
+            "ERROR 07-16 19:47:26 [hpu_worker.py:10] FATAL ERROR :: MODULE:PT_DEVMEM "
+            "Allocation failed for size::268435456 (256)MB",
+            {"kind": None, "is_bare": False},
         ),
+        levels=("ERROR", "CRITICAL"),
     ),
-    LineRule(
+    hpu_rule(
         "failure_memory_bridge",
         ("Allocation failed for size::", "FATAL ERROR :: MODULE:PT_"),
         rf"{_NO_REPORT}.{{0,200}}?(?:FATAL ERROR :: MODULE:PT_|Allocation failed for size::)"
         r".{1,600}",
-        build=_failure(None),
-        levels=(NO_LEVEL,),
-        device="hpu",
-        samples=(
-            Sample(
-                "FATAL ERROR :: MODULE:PT_DEVMEM Allocation failed for size::268435456 "
-                "(256)MB",
-                {"kind": None},
-            ),
+        _failure(None),
+        Sample(
+            "FATAL ERROR :: MODULE:PT_DEVMEM Allocation failed for size::268435456 "
+            "(256)MB",
+            {"kind": None},
         ),
+        levels=(NO_LEVEL,),
     ),
-    LineRule(
+    line_rule(
         "failure_assertion",
         "assert ",
         r"\s{0,12}(?P<text>assert \S.{0,300})",
         AssertionSeen,
-        levels=(NO_LEVEL, "ERROR"),
-        samples=(
-            Sample(
-                "(EngineCore pid=1) ERROR 07-16 19:47:26 [core.py:866]     assert some_tensors "
-                "is not None",
-                {"text": "assert some_tensors is not None"},
-            ),
+        Sample(
+            "(EngineCore pid=1) ERROR 07-16 19:47:26 [core.py:866]     assert "
+            "some_tensors is not None",
+            {"text": "assert some_tensors is not None"},
         ),
+        levels=(NO_LEVEL, "ERROR"),
     ),
-    LineRule(
+    line_rule(
         "failure_frame",
         tuple(f", in {name}" for name in _FRAMES),
         r'\s{0,20}File "[^"]{1,150}/(?:vllm|tpu_inference)[^"]{1,150}", line \d{1,7}, in '
         rf"(?P<name>{'|'.join(_FRAMES)})\s*$",
-        build=_frame,
-        samples=(
-            Sample(
-                'ERROR 07-16 19:47:26 [core.py:866]   File "/x/vllm/v1/worker/gpu_worker.py"'
-                ", line 215, in load_model",
-                {"phase": "load_model"},
-            ),
-            Sample(
-                '  File "/x/tpu_inference/runner/compilation_manager.py", line 233, in '
-                "capture_model",
-                {"phase": "compile"},
-            ),
-            Sample(
-                '  File "/x/vllm/v1/worker/tpu_model_runner.py", line 71, in capture_model',
-                {"phase": "compile"},
-            ),
-            Sample(
-                '  File "/x/vllm/v1/worker/gpu_model_runner.py", line 71, in capture_model',
-                {"phase": "graph_capture"},
-            ),
+        _frame,
+        Sample(
+            "ERROR 07-16 19:47:26 [core.py:866]   File "
+            '"/x/vllm/v1/worker/gpu_worker.py", line 215, in load_model',
+            {"phase": "load_model"},
+        ),
+        Sample(
+            '  File "/x/tpu_inference/runner/compilation_manager.py", line 233, in '
+            "capture_model",
+            {"phase": "compile"},
+        ),
+        Sample(
+            '  File "/x/vllm/v1/worker/tpu_model_runner.py", line 71, in capture_model',
+            {"phase": "compile"},
+        ),
+        Sample(
+            '  File "/x/vllm/v1/worker/gpu_model_runner.py", line 71, in capture_model',
+            {"phase": "graph_capture"},
         ),
         startup_only=True,
     ),
-    LineRule(
+    line_rule(
         "failure_frame_compiler",
         "/torch/_inductor/compile_fx.py",
         # All of its functions compile but two, which run what was compiled.
         r'\s{0,20}File "[^"]{1,200}/torch/_inductor/compile_fx\.py", line \d{1,7}, in '
         r"(?!wrapper\b|run\b)\w{1,60}\s*$",
         FrameSeen,
+        "ERROR 07-16 19:47:26 [core.py:866]   File "
+        '"/x/torch/_inductor/compile_fx.py", line 974, in _compile_fx_inner',
         fixed={"phase": "compile"},
-        samples=(
-            Sample(
-                'ERROR 07-16 19:47:26 [core.py:866]   File "/x/torch/_inductor/compile_fx.py", '
-                "line 974, in _compile_fx_inner"
-            ),
-        ),
         startup_only=True,
     ),
-    LineRule(
+    line_rule(
         "failure_frame_capture",
         ("output = self.runnable(", "/torch/cuda/graphs.py"),
         # Of `compilation/cuda_graph.py` what runs inside `torch.cuda.graph`; without a
@@ -455,19 +418,13 @@ FAILURE_RULES: tuple[LineRule, ...] = (
         r'File "[^"]{1,200}/torch/cuda/graphs\.py", line \d{1,7}, in '
         r"(?:__enter__|__exit__|capture_begin|capture_end))\s*$",
         FrameSeen,
+        "(EngineCore_DP0 pid=3) ERROR 07-16 19:47:26 [core.py:866]     output = "
+        "self.runnable(*args, **kwargs)",
+        '  File "/x/torch/cuda/graphs.py", line 265, in capture_end',
         fixed={"phase": "graph_capture", "is_weak": True},
-        samples=(
-            Sample(
-                "(EngineCore_DP0 pid=3) ERROR 07-16 19:47:26 [core.py:866]     output = "
-                "self.runnable(*args, **kwargs)"
-            ),
-            Sample(
-                '  File "/x/torch/cuda/graphs.py", line 265, in capture_end',
-            ),
-        ),
         startup_only=True,
     ),
-    LineRule(
+    line_rule(
         "failure_package",
         '.py", line ',
         # Not what runs others or carries what they gave it. The functions of `failure_frame`,
@@ -478,68 +435,56 @@ FAILURE_RULES: tuple[LineRule, ...] = (
         r'(?P<path>\w[\w./]{1,200})", line \d{1,7}, in '
         rf"(?!(?:{'|'.join(_FRAMES)}|<module>)\s*$)\S",
         PackageFrame,
-        samples=(
-            Sample(
-                '  File "/x/site-packages/vllm/lora/ops/shrink.py", line 215, in _shrink',
-                {"path": "vllm/lora/ops/shrink.py"},
-            ),
-            Sample(
-                "ERROR 07-16 19:47:26 [core.py:866]   File "
-                '"/x/dist-packages/flashinfer/jit/core.py", line 98, in load',
-                {"path": "flashinfer/jit/core.py"},
-            ),
+        Sample(
+            '  File "/x/site-packages/vllm/lora/ops/shrink.py", line 215, in _shrink',
+            {"path": "vllm/lora/ops/shrink.py"},
+        ),
+        Sample(
+            "ERROR 07-16 19:47:26 [core.py:866]   File "
+            '"/x/dist-packages/flashinfer/jit/core.py", line 98, in load',
+            {"path": "flashinfer/jit/core.py"},
         ),
     ),
-    LineRule(
+    line_rule(
         "failure_frame_server",
         "/uvicorn/",
         # vLLM gives its server to uvicorn, which reads certificates then (`config.py load`).
         r'\s{0,20}File "[^"]{1,200}/uvicorn/(?:config\.py", line \d{1,7}, in \w{1,60}|'
         r'server\.py", line \d{1,7}, in startup)\s*$',
         FrameSeen,
+        '(APIServer pid=1)   File "/x/uvicorn/config.py", line 434, in load',
         fixed={"phase": SERVER_START},
-        samples=(
-            Sample(
-                '(APIServer pid=1)   File "/x/uvicorn/config.py", line 434, in load'
-            ),
-        ),
     ),
-    LineRule(
+    line_rule(
         "failure_import",
         ", in <module>",
         # Of an installed vLLM, or one in its source folder.
         r'\s{0,20}File "[^"]{1,150}(?:-packages|/vllm)/vllm/[^"]{1,150}", line \d{1,7}, '
         r"in <module>\s*$",
         FrameSeen,
+        '  File "/usr/lib/python3.12/site-packages/vllm/env_override.py", line 5, in '
+        "<module>",
         fixed={"phase": ""},
-        samples=(
-            Sample(
-                '  File "/usr/lib/python3.12/site-packages/vllm/env_override.py", line 5, in '
-                "<module>"
-            ),
-        ),
         startup_only=True,
     ),
-    LineRule(
+    line_rule(
         "failure_method",
         tuple(
             f"Error executing method {q}{name}" for name in _FRAMES for q in ("", "'")
         ),
         rf"Error executing method '?(?P<name>{'|'.join(_FRAMES)})\b",
-        build=_frame,
+        _frame,
+        Sample(
+            "(RayWorkerWrapper pid=91, ip=10.1.2.3) ERROR 03-11 15:24:48 "
+            "[worker_base.py:620] Error executing method 'load_model'. This might "
+            "cause deadlock in distributed execution.",
+            {"phase": "load_model"},
+        ),
         levels=("ERROR",),
         files=("worker_base.py",),
-        samples=(
-            Sample(
-                "(RayWorkerWrapper pid=91, ip=10.1.2.3) ERROR 03-11 15:24:48 "
-                "[worker_base.py:620] Error executing method 'load_model'. This might "
-                "cause deadlock in distributed execution.",
-                {"phase": "load_model"},
-            ),
-        ),
         startup_only=True,
     ),
-    LineRule(
+    line_rule(
         "failure_heading",
         (
             "failed to start",
@@ -559,73 +504,63 @@ FAILURE_RULES: tuple[LineRule, ...] = (
         r"Exception in worker \w{1,40} while|"
         r"Got fatal signal from worker|AsyncLLM output_handler failed|"
         r"Exception occurred while running API servers).{0,300}",
-        build=_failure("error", heading=True),
-        levels=("ERROR", "CRITICAL"),
-        samples=(
-            Sample(
-                "(EngineCore pid=1) ERROR 07-16 19:47:26 [core.py:866] EngineCore failed "
-                "to start.",
-                {"kind": "error", "is_heading": True},
-            ),
+        _failure("error", heading=True),
+        Sample(
+            "(EngineCore pid=1) ERROR 07-16 19:47:26 [core.py:866] EngineCore failed "
+            "to start.",
+            {"kind": "error", "is_heading": True},
         ),
+        levels=("ERROR", "CRITICAL"),
     ),
-    LineRule(
+    line_rule(
         "failure_iteration",
         "Engine iteration timed out",
         r"Engine iteration timed out.{0,100}",
-        build=_failure_at_work,
-        levels=("ERROR",),
-        samples=(
-            Sample(
-                "ERROR 02-18 10:00:00 async_llm_engine.py:886] Engine iteration timed out. "
-                "This should never happen!",
-                {"message": "Engine iteration timed out. This should never happen!"},
-            ),
+        _failure_at_work,
+        Sample(
+            "ERROR 02-18 10:00:00 async_llm_engine.py:886] Engine iteration timed "
+            "out. This should never happen!",
+            {"message": "Engine iteration timed out. This should never happen!"},
         ),
+        levels=("ERROR",),
     ),
-    LineRule(
+    line_rule(
         "failure_server",
         "Application startup failed",
         # uvicorn `lifespan/on.py`, of any web server.
         r"(?:ERROR:    )?Application startup failed.{0,100}",
-        build=_failure("error", heading=True, bare=True),
-        samples=(
-            Sample(
-                "ERROR:    Application startup failed. Exiting.",
-                {"kind": "error", "is_heading": True, "is_bare": True},
-            ),
+        _failure("error", heading=True, bare=True),
+        Sample(
+            "ERROR:    Application startup failed. Exiting.",
+            {"kind": "error", "is_heading": True, "is_bare": True},
         ),
     ),
-    LineRule(
+    line_rule(
         "failure_bind",
         "error while attempting to bind on address",
         # uvicorn `server.py startup`.
         r"(?:ERROR:    )?(?P<text>\[Errno \d{1,3}\] error while attempting to bind on "
         r"address .{1,200})",
-        build=_not_bound,
-        samples=(
-            Sample(
-                "ERROR:    [Errno 98] error while attempting to bind on address "
-                "('0.0.0.0', 8000): address already in use",
-                {"is_bare": True},
-            ),
+        _not_bound,
+        Sample(
+            "ERROR:    [Errno 98] error while attempting to bind on address "
+            "('0.0.0.0', 8000): address already in use",
+            {"is_bare": True},
         ),
     ),
-    LineRule(
+    line_rule(
         "failure_core_gone",
         "engine core exited unexpectedly",
         r"\[shutdown\] MPClient: engine core exited unexpectedly.{0,100}",
-        build=_failure("error", heading=True),
-        levels=("WARNING",),
-        samples=(
-            Sample(
-                "(APIServer pid=7) WARNING 11-22 14:07:02 [core_client.py:817] [shutdown] "
-                "MPClient: engine core exited unexpectedly; starting cleanup",
-                {"kind": "error", "is_heading": True},
-            ),
+        _failure("error", heading=True),
+        Sample(
+            "(APIServer pid=7) WARNING 11-22 14:07:02 [core_client.py:817] [shutdown] "
+            "MPClient: engine core exited unexpectedly; starting cleanup",
+            {"kind": "error", "is_heading": True},
         ),
+        levels=("WARNING",),
     ),
-    LineRule(
+    line_rule(
         "killed",
         ("Killed", "SIGKILL", "OOMKilled"),
         # What a supervisor or a shell states: gunicorn, torch elastic, subprocess, fish,
@@ -635,31 +570,27 @@ FAILURE_RULES: tuple[LineRule, ...] = (
         r"\s{0,40}(?:[Rr]eason: {0,20})?OOMKilled\s{0,80}$|Killed\s{0,80}$|"
         r"\S{1,200}: line \d{1,6}: {1,8}\d{1,9} Killed )"
         r".{0,200}",
-        build=_failure("killed"),
-        samples=(
-            Sample("Killed", {"kind": "killed"}),
-            Sample(
-                "./serve.sh: line 19: 124064 Killed                  vllm serve a/b",
-                {"kind": "killed"},
-            ),
+        _failure("killed"),
+        Sample("Killed", {"kind": "killed"}),
+        Sample(
+            "./serve.sh: line 19: 124064 Killed                  vllm serve a/b",
+            {"kind": "killed"},
         ),
     ),
-    LineRule(
+    line_rule(
         "killed_worker",
         "died, exit code: -9",
         r"Worker \S{1,60} pid \d{1,9} died, exit code: -9\b",
-        build=_failure("killed"),
+        _failure("killed"),
+        Sample(
+            "ERROR 05-19 09:38:42 [multiproc_worker_utils.py:120] Worker "
+            "VllmWorkerProcess pid 6341 died, exit code: -9",
+            {"kind": "killed"},
+        ),
         levels=("ERROR",),
         files=("multiproc_worker_utils.py",),
-        samples=(
-            Sample(
-                "ERROR 05-19 09:38:42 [multiproc_worker_utils.py:120] Worker "
-                "VllmWorkerProcess pid 6341 died, exit code: -9",
-                {"kind": "killed"},
-            ),
-        ),
     ),
-    LineRule(
+    line_rule(
         "failure_thrown",
         (
             "what():",
@@ -673,46 +604,42 @@ FAILURE_RULES: tuple[LineRule, ...] = (
         # LLVM ends the process at an error in the code of a kernel.
         r"(?:\s{0,4}what\(\):\s{1,4}(?=\S)|(?=(?:CUDA|Cuda|HIP) (?:[Ee]rror|failure)\b ?[:(])|"
         r"(?=error: \S{1,200}: stack frame size \(\d{1,9}\) exceeds limit))(?P<text>.{1,600})",
-        build=_thrown,
-        levels=(NO_LEVEL,),
-        samples=(
-            Sample(
-                "  what():  CUDA error: an illegal memory access was encountered",
-                {"message": "CUDA error: an illegal memory access was encountered"},
-            ),
-            Sample(
-                "error: some_attention.py:211:0: stack frame size (164000) exceeds limit (131056) "
-                "in function 'some_fwd'",
-                {
-                    "message": "error: some_attention.py:211:0: stack frame size (164000) exceeds "
-                    "limit (131056) in function 'some_fwd'"
-                },
-            ),
+        _thrown,
+        Sample(
+            "  what():  CUDA error: an illegal memory access was encountered",
+            {"message": "CUDA error: an illegal memory access was encountered"},
         ),
+        Sample(
+            "error: some_attention.py:211:0: stack frame size (164000) exceeds limit "
+            "(131056) in function 'some_fwd'",
+            {
+                "message": "error: some_attention.py:211:0: stack frame size (164000) exceeds "
+                "limit (131056) in function 'some_fwd'"
+            },
+        ),
+        levels=(NO_LEVEL,),
     ),
-    LineRule(
+    line_rule(
         "failure_watchdog",
         "Watchdog caught collective operation timeout",
         # torch `csrc/distributed/c10d/ProcessGroupNCCL.cpp`, which ends the process.
         r"(?:.{0,120}\] )?(?P<text>Watchdog caught collective operation timeout: .{1,600})",
-        build=_thrown,
-        levels=(NO_LEVEL,),
-        samples=(
-            Sample(
-                "[rank1]:[E428 12:40:21.113215690 ProcessGroupNCCL.cpp:629] [Rank 1] Watchdog "
-                "caught collective operation timeout: WorkNCCL(SeqNum=1, OpType=ALLREDUCE, "
-                "NumelIn=1, NumelOut=1, Timeout(ms)=600000) ran for 600029 milliseconds before "
-                "timing out.",
-                {
-                    "message": "Watchdog caught collective operation timeout: WorkNCCL(SeqNum=1, "
-                    "OpType=ALLREDUCE, NumelIn=1, NumelOut=1, Timeout(ms)=600000) ran for 600029 "
-                    "milliseconds before timing out.",
-                    "is_bare": True,
-                },
-            ),
+        _thrown,
+        Sample(
+            "[rank1]:[E428 12:40:21.113215690 ProcessGroupNCCL.cpp:629] [Rank 1] "
+            "Watchdog caught collective operation timeout: WorkNCCL(SeqNum=1, "
+            "OpType=ALLREDUCE, NumelIn=1, NumelOut=1, Timeout(ms)=600000) ran for "
+            "600029 milliseconds before timing out.",
+            {
+                "message": "Watchdog caught collective operation timeout: WorkNCCL(SeqNum=1, "
+                "OpType=ALLREDUCE, NumelIn=1, NumelOut=1, Timeout(ms)=600000) ran for 600029 "
+                "milliseconds before timing out.",
+                "is_bare": True,
+            },
         ),
+        levels=(NO_LEVEL,),
     ),
-    LineRule(
+    line_rule(
         "failure_of_a_build",
         (
             ": cannot find -l",
@@ -727,18 +654,16 @@ FAILURE_RULES: tuple[LineRule, ...] = (
         r"(?:\S{1,300}: )?error: (?:#error directive: )?\"CUDA compiler and CUDA toolkit headers "
         r"are incompatible.{0,100}|"
         r"/bin/sh: (?:line )?\d{1,5}: \S{1,200}: (?:command )?not found\s{0,4}$",
-        build=lambda match: FailureLine(match[0], is_bare=True, is_detail=True),
-        levels=(NO_LEVEL, "ERROR"),
-        samples=(
-            Sample(
-                "(EngineCore pid=7) /usr/bin/ld: cannot find -lcuda: No such file or "
-                "directory",
-                {"is_detail": True},
-            ),
+        lambda match: FailureLine(match[0], is_bare=True, is_detail=True),
+        Sample(
+            "(EngineCore pid=7) /usr/bin/ld: cannot find -lcuda: No such file or "
+            "directory",
+            {"is_detail": True},
         ),
+        levels=(NO_LEVEL, "ERROR"),
         startup_only=True,
     ),
-    LineRule(
+    line_rule(
         "rocm_fatal",
         (
             "Memory access fault by GPU ",
@@ -751,34 +676,32 @@ FAILURE_RULES: tuple[LineRule, ...] = (
         r"(?::0:\S{1,80} {0,30}:\d{1,6} ?: {0,3}\d{1,20}d? us: {0,3}"
         r"(?:\[pid:[^\]]{1,40}\] )?(?:Callback: )?)?Queue \S{1,18} "
         r"[Aa]borting with error : HSA_STATUS_ERROR.{0,200}",
-        build=_failure(None),
+        _failure(None),
+        Sample(
+            "Memory access fault by GPU node-3 (Agent handle: 0x14e0) on address "
+            "0x7f00(may not be exact address). Reason: Unknown.",
+            {
+                "message": "Memory access fault by GPU node-3 (Agent handle: 0x14e0) on "
+                "address 0x7f00(may not be exact address). Reason: Unknown."
+            },
+        ),
+        Sample(
+            "HW Exception by GPU node-1 (Agent handle: 0x14e0) reason :GPU Hang",
+            {
+                "message": "HW Exception by GPU node-1 (Agent handle: 0x14e0) reason "
+                ":GPU Hang"
+            },
+        ),
+        Sample(
+            ":0:rocdevice.cpp            :2614: 6530112364d us:  Callback: Queue "
+            "0x7f00 aborting with error : HSA_STATUS_ERROR_EXCEPTION: An HSAIL "
+            "operation resulted in a hardware exception. code: 0x1016",
+            {"kind": None},
+        ),
         levels=(NO_LEVEL,),
         device="rocm",
-        samples=(
-            Sample(
-                "Memory access fault by GPU node-3 (Agent handle: 0x14e0) on address "
-                "0x7f00(may not be exact address). Reason: Unknown.",
-                {
-                    "message": "Memory access fault by GPU node-3 (Agent handle: 0x14e0) on "
-                    "address 0x7f00(may not be exact address). Reason: Unknown."
-                },
-            ),
-            Sample(
-                "HW Exception by GPU node-1 (Agent handle: 0x14e0) reason :GPU Hang",
-                {
-                    "message": "HW Exception by GPU node-1 (Agent handle: 0x14e0) reason "
-                    ":GPU Hang"
-                },
-            ),
-            Sample(
-                ":0:rocdevice.cpp            :2614: 6530112364d us:  Callback: Queue 0x7f00 "
-                "aborting with error : HSA_STATUS_ERROR_EXCEPTION: An HSAIL operation "
-                "resulted in a hardware exception. code: 0x1016",
-                {"kind": None},
-            ),
-        ),
     ),
-    LineRule(
+    line_rule(
         "signal_fatal",
         (
             "*** SIG",
@@ -798,25 +721,23 @@ FAILURE_RULES: tuple[LineRule, ...] = (
         r"(?:\S{1,200}: line \d{1,6}: {1,8}\d{1,9} )?Illegal instruction\b.{0,200}|"
         # UCX, which comes with nixl (`ucs/arch/x86_64/cpu.c`).
         r"\[\S{1,100}\] FATAL: UCX library was compiled with \w{1,20} but CPU does not .{1,40}",
-        build=_failure(None),
-        levels=(NO_LEVEL,),
-        samples=(
-            Sample(
-                "*** SIGSEGV received at time=1777531622 on cpu 12 ***",
-                {
-                    "kind": None,
-                    "message": "*** SIGSEGV received at time=1777531622 on cpu 12 ***",
-                },
-            ),
-            Sample("Fatal Python error: Segmentation fault", {"kind": None}),
-            Sample(
-                "Failed: Cuda error /workspace/csrc/custom_all_reduce.cuh:364 'invalid "
-                "argument'",
-                {
-                    "message": "Cuda error /workspace/csrc/custom_all_reduce.cuh:364 "
-                    "'invalid argument'"
-                },
-            ),
+        _failure(None),
+        Sample(
+            "*** SIGSEGV received at time=1777531622 on cpu 12 ***",
+            {
+                "kind": None,
+                "message": "*** SIGSEGV received at time=1777531622 on cpu 12 ***",
+            },
         ),
+        Sample("Fatal Python error: Segmentation fault", {"kind": None}),
+        Sample(
+            "Failed: Cuda error /workspace/csrc/custom_all_reduce.cuh:364 'invalid "
+            "argument'",
+            {
+                "message": "Cuda error /workspace/csrc/custom_all_reduce.cuh:364 "
+                "'invalid argument'"
+            },
+        ),
+        levels=(NO_LEVEL,),
     ),
 )

@@ -8,8 +8,18 @@ from __future__ import annotations
 
 import re
 
-from parsers.base import NUMBER, LineRule, Made, Sample, note_rule, phase_rule
+from parsers.base import (
+    NUMBER,
+    LineRule,
+    Made,
+    Sample,
+    line_rule,
+    note_rule,
+    phase_end,
+    phase_start,
+)
 from parsers.engine.signals import BarUpdate, LazyCaptureFinished, LazyCaptureStarted
+from parsers.rules.of_device import cuda_note, cuda_rule
 from warmup_insights.model.events import (
     GraphMemoryEstimated,
     GraphsCaptured,
@@ -85,7 +95,7 @@ BAR_NAMES = (
 )
 
 GRAPH_RULES: tuple[LineRule, ...] = (
-    LineRule(
+    line_rule(
         "progress_bar",
         (
             "Capturing ",
@@ -106,137 +116,117 @@ GRAPH_RULES: tuple[LineRule, ...] = (
         r"(?P<done>\d{1,7})/(?P<total>\d{1,7}) \[(?P<elapsed>[\d:]{4,12})<"
         r"(?:[\d:?]{1,12}, {1,4}(?P<rate>\d{1,6}\.\d\d(?:s/)?)\w{1,12}(?:/s)?"
         r"(?:, (?P<place>\d{1,7})/\d{1,7})?\])?",
-        build=_bar,
-        anywhere=True,
-        samples=(
-            Sample(
-                "Capturing CUDA graphs (mixed prefill-decode, PIECEWISE):  34%|███▍      "
-                "| 23/67 [00:02<00:04,  8.92it/s]",
-                {
-                    "name": "Capturing CUDA graphs (mixed prefill-decode, PIECEWISE)",
-                    "done": 23,
-                    "total": 67,
-                    "elapsed_s": 2.0,
-                },
-            ),
-            Sample(
-                "Prompt warmup processing:  45%|████▌     | 43/96 [05:10<05:58,  "
-                "6.77s/item, 43/96]",
-                {"name": "Prompt warmup processing", "done": 43, "elapsed_s": 310.0},
-            ),
-            Sample(
-                "Capturing CUDA graph shapes: 100% 35/35 [00:48<00:00,  1.39s/it]",
-                {"name": "Capturing CUDA graph shapes", "done": 35, "elapsed_s": 48.0},
-            ),
-            Sample(
-                "Loading safetensors checkpoint shards: 100% Completed | 4/4 "
-                "[00:11<00:00,  2.93s/it]",
-                {"name": "Loading safetensors checkpoint shards", "done": 4},
-            ),
-            Sample(
-                "JIT kernel warmup (96 compile keys):  45%|████▌     | 43/96 [01:10<01:58, "
-                " 1.77kernel/s]",
-                {"name": "JIT kernel warmup (96 compile keys)", "elapsed_s": 70.0},
-            ),
-            Sample(
-                "DeepGemm(fp8_gemm_nt) warmup (W=torch.Size([4096, 7168])) [all tokens]:  "
-                "45%|████▌     | 43/96 [01:10<01:58,  1.77it/s]",
-                {
-                    "name": "DeepGemm(fp8_gemm_nt) warmup (W=torch.Size([4096, 7168])) "
-                    "[all tokens]",
-                    "done": 43,
-                },
-            ),
+        _bar,
+        Sample(
+            "Capturing CUDA graphs (mixed prefill-decode, PIECEWISE):  34%|███▍      "
+            "| 23/67 [00:02<00:04,  8.92it/s]",
+            {
+                "name": "Capturing CUDA graphs (mixed prefill-decode, PIECEWISE)",
+                "done": 23,
+                "total": 67,
+                "elapsed_s": 2.0,
+            },
         ),
+        Sample(
+            "Prompt warmup processing:  45%|████▌     | 43/96 [05:10<05:58,  "
+            "6.77s/item, 43/96]",
+            {"name": "Prompt warmup processing", "done": 43, "elapsed_s": 310.0},
+        ),
+        Sample(
+            "Capturing CUDA graph shapes: 100% 35/35 [00:48<00:00,  1.39s/it]",
+            {"name": "Capturing CUDA graph shapes", "done": 35, "elapsed_s": 48.0},
+        ),
+        Sample(
+            "Loading safetensors checkpoint shards: 100% Completed | 4/4 "
+            "[00:11<00:00,  2.93s/it]",
+            {"name": "Loading safetensors checkpoint shards", "done": 4},
+        ),
+        Sample(
+            "JIT kernel warmup (96 compile keys):  45%|████▌     | 43/96 "
+            "[01:10<01:58,  1.77kernel/s]",
+            {"name": "JIT kernel warmup (96 compile keys)", "elapsed_s": 70.0},
+        ),
+        Sample(
+            "DeepGemm(fp8_gemm_nt) warmup (W=torch.Size([4096, 7168])) [all tokens]:  "
+            "45%|████▌     | 43/96 [01:10<01:58,  1.77it/s]",
+            {
+                "name": "DeepGemm(fp8_gemm_nt) warmup (W=torch.Size([4096, 7168])) "
+                "[all tokens]",
+                "done": 43,
+            },
+        ),
+        anywhere=True,
     ),
-    LineRule(
+    cuda_rule(
         "graphs_captured",
         "Graph capturing finished in",
         r"Graph capturing finished in (?P<duration_s>[\d.]{1,12}) secs"
         # A difference of free memory: below zero, another program gave more back.
         r"(?:, took (?:(?P<memory_gib>[\d.]{1,16})|-[\d.]{1,16}) GiB|\.)",
         GraphsCaptured,
-        device="cuda",
-        samples=(
-            Sample(
-                "(EngineCore_0 pid=306836) INFO 08-19 06:59:47 [gpu_model_runner.py:2718]"
-                " Graph capturing finished in 4 secs, took 0.54 GiB",
-                {"duration_s": 4.0, "memory_bytes": round(0.54 * GIB)},
-            ),
-            Sample(
-                "INFO 11-01 06:59:47 model_runner.py:2718] Graph capturing finished in "
-                "37 secs.",
-                {"duration_s": 37.0, "memory_bytes": None},
-            ),
-            Sample(
-                "INFO 12-07 23:26:32 [gpu_model_runner.py:3118] Graph capturing finished in "
-                "2 secs, took -0.09 GiB",
-                {"duration_s": 2.0, "memory_bytes": None},
-            ),
+        Sample(
+            "(EngineCore_0 pid=306836) INFO 08-19 06:59:47 [gpu_model_runner.py:2718] "
+            "Graph capturing finished in 4 secs, took 0.54 GiB",
+            {"duration_s": 4.0, "memory_bytes": round(0.54 * GIB)},
+        ),
+        Sample(
+            "INFO 11-01 06:59:47 model_runner.py:2718] Graph capturing finished in 37 "
+            "secs.",
+            {"duration_s": 37.0, "memory_bytes": None},
+        ),
+        Sample(
+            "INFO 12-07 23:26:32 [gpu_model_runner.py:3118] Graph capturing finished "
+            "in 2 secs, took -0.09 GiB",
+            {"duration_s": 2.0, "memory_bytes": None},
         ),
     ),
-    LineRule(
+    cuda_rule(
         "lazy_capture_started",
         "Graph capturing for",
         r"Graph capturing for (?P<num_tokens>\d{1,9}) input tokens",
         LazyCaptureStarted,
-        device="cuda",
-        samples=(
-            Sample(
-                "(EngineCore_0 pid=1) INFO 08-19 07:06:32 [gpu_model_runner.py:2721] "
-                "Graph capturing for 512 input tokens",
-                {"num_tokens": 512},
-            ),
+        Sample(
+            "(EngineCore_0 pid=1) INFO 08-19 07:06:32 [gpu_model_runner.py:2721] "
+            "Graph capturing for 512 input tokens",
+            {"num_tokens": 512},
         ),
     ),
-    LineRule(
+    cuda_rule(
         "lazy_capture_finished",
         "finished in ",
         rf"\s{{4,60}}finished in (?P<duration_s>{NUMBER}) secs, took (?P<memory_mib>{NUMBER}) MiB",
         LazyCaptureFinished,
-        device="cuda",
-        samples=(
-            Sample(
-                "(EngineCore_0 pid=1) INFO 08-19 07:06:32 [gpu_model_runner.py:2721]     "
-                "                    finished in 0.073 secs, took -342.00 MiB",
-                {"duration_s": 0.073, "memory_bytes": -342 * MIB},
-            ),
+        Sample(
+            "(EngineCore_0 pid=1) INFO 08-19 07:06:32 [gpu_model_runner.py:2721]     "
+            "                    finished in 0.073 secs, took -342.00 MiB",
+            {"duration_s": 0.073, "memory_bytes": -342 * MIB},
         ),
     ),
-    LineRule(
+    cuda_rule(
         "graph_memory_estimated",
         "Estimated CUDA graph memory",
         rf"Estimated CUDA graph memory: (?P<estimated>{NUMBER}) GiB total",
-        build=_estimated,
-        device="cuda",
-        samples=(
-            Sample(
-                "(Worker_TP0 pid=2) INFO 07-16 20:03:55 [gpu_model_runner.py:6720] "
-                "Estimated CUDA graph memory: 0.06 GiB total",
-                {"estimated_bytes": round(0.06 * GIB)},
-            ),
+        _estimated,
+        Sample(
+            "(Worker_TP0 pid=2) INFO 07-16 20:03:55 [gpu_model_runner.py:6720] "
+            "Estimated CUDA graph memory: 0.06 GiB total",
+            {"estimated_bytes": round(0.06 * GIB)},
         ),
     ),
-    LineRule(
+    cuda_rule(
         "graph_pool_memory",
         " graph pool memory: ",
         rf"(?:CUDA|ACL) graph pool memory: (?P<actual_gib>{NUMBER}) GiB \(actual\), "
         rf"(?P<estimated_gib>{NUMBER}) GiB \(estimated\)",
         GraphMemoryEstimated,
-        device="cuda",
-        samples=(
-            Sample(
-                "(Worker_TP0 pid=2) INFO 07-16 20:04:10 [gpu_worker.py:793] CUDA graph "
-                "pool memory: 0.73 GiB (actual), 0.36 GiB (estimated), difference: 0.37 "
-                "GiB (50.4%).",
-                {
-                    "actual_bytes": round(0.73 * GIB),
-                    "estimated_bytes": round(0.36 * GIB),
-                },
-            ),
+        Sample(
+            "(Worker_TP0 pid=2) INFO 07-16 20:04:10 [gpu_worker.py:793] CUDA graph "
+            "pool memory: 0.73 GiB (actual), 0.36 GiB (estimated), difference: 0.37 "
+            "GiB (50.4%).",
+            {"actual_bytes": round(0.73 * GIB), "estimated_bytes": round(0.36 * GIB)},
         ),
     ),
-    phase_rule(
+    phase_start(
         "graph_capture_started",
         (
             "Capturing cudagraphs for decoding",
@@ -246,43 +236,34 @@ GRAPH_RULES: tuple[LineRule, ...] = (
         r"Capturing cudagraphs for decoding|Capturing the model for CUDA graphs|"
         r"Capturing model for .{1,60}",
         "graph_capture",
-        "start",
-        Sample(
-            "INFO 04-24 08:27:56 [model_runner.py:1456] Capturing cudagraphs for "
-            "decoding. This may lead to unexpected consequences"
-        ),
+        "INFO 04-24 08:27:56 [model_runner.py:1456] Capturing cudagraphs for "
+        "decoding. This may lead to unexpected consequences",
         device="cuda",
     ),
-    phase_rule(
+    phase_end(
         "graph_capture_registered",
         "cuda graph addresses",
         # Printed when `custom_all_reduce.py capture()` is left.
         r"Registering \d{1,9} cuda graph addresses",
         "graph_capture",
-        "end",
-        Sample(
-            "(VllmWorker rank=0 pid=2) INFO 07-18 19:52:37 [custom_all_reduce.py:196] "
-            "Registering 4891 cuda graph addresses"
-        ),
+        "(VllmWorker rank=0 pid=2) INFO 07-18 19:52:37 [custom_all_reduce.py:196] "
+        "Registering 4891 cuda graph addresses",
     ),
-    LineRule(
+    cuda_rule(
         "graph_profile_started",
         "Profiling CUDA graph memory",
         r"Profiling CUDA graph memory: "
         r"(?P<kinds>\w{1,20}=\d{1,5} \(largest=\d{1,9}\)"
         r"(?:, \w{1,20}=\d{1,5} \(largest=\d{1,9}\)){0,4})?",
-        build=_profiled,
-        samples=(
-            Sample(
-                "(Worker_TP0 pid=2) INFO 07-16 20:03:46 [gpu_model_runner.py:6595] "
-                "Profiling CUDA graph memory: PIECEWISE=51 (largest=512), FULL=35 "
-                "(largest=256)",
-                {"name": "graph_memory_profile", "edge": "start"},
-            ),
+        _profiled,
+        Sample(
+            "(Worker_TP0 pid=2) INFO 07-16 20:03:46 [gpu_model_runner.py:6595] "
+            "Profiling CUDA graph memory: PIECEWISE=51 (largest=512), FULL=35 "
+            "(largest=256)",
+            {"name": "graph_memory_profile", "edge": "start"},
         ),
-        device="cuda",
     ),
-    LineRule(
+    cuda_rule(
         "graph_estimate_reserved",
         " graph memory profiling ",
         r"(?:(?P<enabled>(?:CUDA|ACL) graph memory profiling is enabled) .{1,120}?"
@@ -292,37 +273,34 @@ GRAPH_RULES: tuple[LineRule, ...] = (
         rf"(?P<without>{NUMBER}) to |"
         r"(?:CUDA|ACL) graph memory profiling is disabled .{1,360}?from "
         rf"(?P<disabled>{NUMBER}) to )",
-        build=_reserved,
-        device="cuda",
-        samples=(
-            Sample(
-                "INFO 08-14 14:07:22 [gpu_worker.py:578] CUDA graph memory profiling is "
-                "enabled (default since v0.21.0). The current "
-                "--gpu-memory-utilization=0.8200 is equivalent to "
-                "--gpu-memory-utilization=0.8048 without CUDA graph memory profiling. To "
-                "maintain the same effective KV cache size as before, increase "
-                "--gpu-memory-utilization to 0.8352.",
-                {"is_reserved": True, "utilization_without": 0.8048},
-            ),
-            Sample(
-                "INFO 03-08 14:07:22 [gpu_worker.py:470] In v0.19, CUDA graph memory "
-                "profiling will be enabled by default "
-                "(VLLM_MEMORY_PROFILER_ESTIMATE_CUDAGRAPHS=1), which more accurately "
-                "accounts for CUDA graph memory during KV cache allocation. To try it "
-                "now, set VLLM_MEMORY_PROFILER_ESTIMATE_CUDAGRAPHS=1 and increase "
-                "--gpu-memory-utilization from 0.9000 to 0.9099 to maintain the same "
-                "effective KV cache size.",
-                {"is_reserved": False},
-            ),
-            Sample(
-                "WARNING 08-14 14:07:22 [gpu_worker.py:592] CUDA graph memory profiling "
-                "is disabled (VLLM_MEMORY_PROFILER_ESTIMATE_CUDAGRAPHS=0). Without it, "
-                "CUDA graph memory is not accounted for during KV cache allocation, "
-                "which may require lowering --gpu-memory-utilization to avoid OOM. "
-                "Consider re-enabling it (the default as of v0.21.0) and increasing "
-                "--gpu-memory-utilization from 0.9200 to 0.9271.",
-                {"is_reserved": False},
-            ),
+        _reserved,
+        Sample(
+            "INFO 08-14 14:07:22 [gpu_worker.py:578] CUDA graph memory profiling is "
+            "enabled (default since v0.21.0). The current "
+            "--gpu-memory-utilization=0.8200 is equivalent to "
+            "--gpu-memory-utilization=0.8048 without CUDA graph memory profiling. To "
+            "maintain the same effective KV cache size as before, increase "
+            "--gpu-memory-utilization to 0.8352.",
+            {"is_reserved": True, "utilization_without": 0.8048},
+        ),
+        Sample(
+            "INFO 03-08 14:07:22 [gpu_worker.py:470] In v0.19, CUDA graph memory "
+            "profiling will be enabled by default "
+            "(VLLM_MEMORY_PROFILER_ESTIMATE_CUDAGRAPHS=1), which more accurately "
+            "accounts for CUDA graph memory during KV cache allocation. To try it "
+            "now, set VLLM_MEMORY_PROFILER_ESTIMATE_CUDAGRAPHS=1 and increase "
+            "--gpu-memory-utilization from 0.9000 to 0.9099 to maintain the same "
+            "effective KV cache size.",
+            {"is_reserved": False},
+        ),
+        Sample(
+            "WARNING 08-14 14:07:22 [gpu_worker.py:592] CUDA graph memory profiling "
+            "is disabled (VLLM_MEMORY_PROFILER_ESTIMATE_CUDAGRAPHS=0). Without it, "
+            "CUDA graph memory is not accounted for during KV cache allocation, which "
+            "may require lowering --gpu-memory-utilization to avoid OOM. Consider "
+            "re-enabling it (the default as of v0.21.0) and increasing "
+            "--gpu-memory-utilization from 0.9200 to 0.9271.",
+            {"is_reserved": False},
         ),
     ),
     note_rule(
@@ -344,10 +322,10 @@ GRAPH_RULES: tuple[LineRule, ...] = (
         "WARNING 06-03 05:44:02 [vllm.py:1957] Pooling models do not support full "
         "cudagraphs. Overriding cudagraph_mode to PIECEWISE.",
         "WARNING 09-16 05:44:02 [vllm.py:1772] Enforce eager set, disabling "
-        "torch.compile and CUDAGraphs. This is equivalent to setting "
-        "-cc.mode=none -cc.cudagraph_mode=none",
+        "torch.compile and CUDAGraphs. This is equivalent to setting -cc.mode=none "
+        "-cc.cudagraph_mode=none",
     ),
-    note_rule(
+    cuda_note(
         "graph_note",
         (
             "cudagraph capture sizes",
@@ -359,8 +337,7 @@ GRAPH_RULES: tuple[LineRule, ...] = (
         r"Capping cudagraph capture sizes .{1,300}|CUDAGraphMode\.\w{1,40} is .{1,300}|"
         r"Skipping CUDA graph capture.{0,200}|CUDA graph persistent memory.{1,200}",
         "cuda_graphs",
-        "WARNING 03-08 16:44:29 [compilation.py:1233] Capping cudagraph capture "
-        "sizes from max 512 to 352 to fit Mamba cache blocks",
-        device="cuda",
+        "WARNING 03-08 16:44:29 [compilation.py:1233] Capping cudagraph capture sizes "
+        "from max 512 to 352 to fit Mamba cache blocks",
     ),
 )

@@ -8,13 +8,18 @@ from __future__ import annotations
 
 import re
 
-from parsers.base import SECONDS, LineRule, Made, Sample, note_rule, phase_rule
-from parsers.engine.convert import text_of
-from warmup_insights.model.events import (
-    Note,
-    PhaseMarked,
-    RuntimeCompile,
+from parsers.base import (
+    SECONDS,
+    LineRule,
+    Made,
+    Sample,
+    line_rule,
+    note_rule,
+    phase_end,
+    phase_start,
 )
+from parsers.engine.convert import text_of
+from warmup_insights.model.events import Note, PhaseMarked, RuntimeCompile
 
 
 def _runtime_compile(match: re.Match[str]) -> Made:
@@ -47,7 +52,7 @@ def _built(match: re.Match[str]) -> list[Made]:
 
 
 KERNEL_RULES: tuple[LineRule, ...] = (
-    phase_rule(
+    phase_start(
         "kernel_warmup",
         (
             "Warming up ",
@@ -64,31 +69,21 @@ KERNEL_RULES: tuple[LineRule, ...] = (
         r"Running FlashInfer (?:BF16-only )?autotune|Autotuning FlashInfer |"
         r".{0,120}?\[Autotuner\]: Autotuning process starts",
         "kernel_warmup",
-        "start",
-        Sample(
-            "(Worker_TP3 pid=2) INFO 07-16 20:03:58 [kernel_warmup.py:65] Warming up "
-            "ll_bf16 router GEMM kernels."
-        ),
-        Sample(
-            "INFO 09-16 20:03:58 [kernel_warmup.py:179] JIT kernel warmup starting."
-        ),
-        Sample(
-            "INFO 09-23 20:03:58 [kernel_warmup.py:391] Running FlashInfer BF16-only "
-            "autotune with 8192 tokens."
-        ),
+        "(Worker_TP3 pid=2) INFO 07-16 20:03:58 [kernel_warmup.py:65] Warming up "
+        "ll_bf16 router GEMM kernels.",
+        "INFO 09-16 20:03:58 [kernel_warmup.py:179] JIT kernel warmup starting.",
+        "INFO 09-23 20:03:58 [kernel_warmup.py:391] Running FlashInfer BF16-only "
+        "autotune with 8192 tokens.",
     ),
-    phase_rule(
+    phase_end(
         "kernel_warmup_end",
         "Autotuning process ends",
         r".{0,120}?\[Autotuner\]: Autotuning process ends",
         "kernel_warmup",
-        "end",
-        Sample(
-            "(Worker_TP3 pid=2) 2026-07-16 20:03:58,155 - INFO - autotuner.py:674 - "
-            "flashinfer.jit: [Autotuner]: Autotuning process ends"
-        ),
+        "(Worker_TP3 pid=2) 2026-07-16 20:03:58,155 - INFO - autotuner.py:674 - "
+        "flashinfer.jit: [Autotuner]: Autotuning process ends",
     ),
-    phase_rule(
+    phase_end(
         "kernel_warmup_took",
         (
             "JIT kernel warmup finished",
@@ -103,10 +98,9 @@ KERNEL_RULES: tuple[LineRule, ...] = (
         r"ROCm segmented attention autotune ready: .{1,120}?elapsed=) ?"
         rf"{SECONDS} ?s",
         "kernel_warmup",
-        "end",
         Sample(
-            "INFO 09-16 20:04:02 [kernel_warmup.py:192] JIT kernel warmup finished "
-            "in 4.20s.",
+            "INFO 09-16 20:04:02 [kernel_warmup.py:192] JIT kernel warmup finished in "
+            "4.20s.",
             {"duration_s": 4.2},
         ),
         Sample(
@@ -133,8 +127,8 @@ KERNEL_RULES: tuple[LineRule, ...] = (
         r"Mamba2 SSD kernel warmup failed .{1,200}|wvSplitKrc workspace warmup failed|"
         r"GDN prefill kernel warmup \(T=\d{1,9}\) failed .{1,200}",
         "kernel_warmup",
-        "INFO 07-16 20:03:58 [cutedsl_warmup.py:96] Skipping CuTeDSL warmup because no "
-        "compile units were requested.",
+        "INFO 07-16 20:03:58 [cutedsl_warmup.py:96] Skipping CuTeDSL warmup because "
+        "no compile units were requested.",
         startup_only=True,
     ),
     note_rule(
@@ -159,78 +153,69 @@ KERNEL_RULES: tuple[LineRule, ...] = (
         r"flashinfer metadata classifier unavailable.{1,200}|"
         r"FlashInfer's precompiled kernels are missing.{1,500}",
         "autotune",
-        "INFO 09-16 20:03:58 [kernel_warmup.py:96] Using FlashInfer autotune cache file: "
-        "/c/tuned.json",
+        "INFO 09-16 20:03:58 [kernel_warmup.py:96] Using FlashInfer autotune cache "
+        "file: /c/tuned.json",
         startup_only=True,
     ),
-    LineRule(
+    line_rule(
         "runtime_compile",
         "during inference: ",
         r"(?P<what>[\w ]{1,40}?) during inference: (?P<rest>.{1,900})",
-        build=_runtime_compile,
-        samples=(
-            Sample(
-                "WARNING 07-16 20:10:11 [jit_monitor.py:140] Triton kernel JIT "
-                "compilation during inference: _fwd_kernel (BLOCK=64). This causes a "
-                "latency spike; consider extending warmup to cover this shape/config.",
-                {
-                    "what": "Triton kernel JIT compilation",
-                    "kernel": "_fwd_kernel",
-                    "detail": "BLOCK=64",
-                },
-            ),
-            Sample(
-                "WARNING 07-16 20:10:11 [jit_monitor.py:140] CuTeDSL JIT compilation "
-                "during inference: gemm. This causes a latency spike; consider extending "
-                "warmup to cover this shape/config.",
-                {"what": "CuTeDSL JIT compilation", "kernel": "gemm", "detail": None},
-            ),
+        _runtime_compile,
+        Sample(
+            "WARNING 07-16 20:10:11 [jit_monitor.py:140] Triton kernel JIT "
+            "compilation during inference: _fwd_kernel (BLOCK=64). This causes a "
+            "latency spike; consider extending warmup to cover this shape/config.",
+            {
+                "what": "Triton kernel JIT compilation",
+                "kernel": "_fwd_kernel",
+                "detail": "BLOCK=64",
+            },
+        ),
+        Sample(
+            "WARNING 07-16 20:10:11 [jit_monitor.py:140] CuTeDSL JIT compilation "
+            "during inference: gemm. This causes a latency spike; consider extending "
+            "warmup to cover this shape/config.",
+            {"what": "CuTeDSL JIT compilation", "kernel": "gemm", "detail": None},
         ),
     ),
-    LineRule(
+    line_rule(
         "aiter_types",
         "type hints mismatch, override to --> ",
         r"(?:\[aiter\] )?type hints mismatch, override to --> ",
-        samples=(
-            Sample(
-                "[2026-03-10 20:21:10] INFO core.py:1031: type hints mismatch, override to "
-                "--> moe_fused(num_tokens_buf: torch.Tensor)"
-            ),
-        ),
+        None,
+        "[2026-03-10 20:21:10] INFO core.py:1031: type hints mismatch, override to "
+        "--> moe_fused(num_tokens_buf: torch.Tensor)",
     ),
-    LineRule(
+    line_rule(
         "aiter_built",
         "finish build [",
         rf"(?P<own>\[aiter\] )?finish build \[(?P<what>\w{{1,120}})\], cost {SECONDS}s",
-        build=_built,
+        _built,
+        Sample(
+            "(Worker_TP2 pid=2) [aiter] finish build [module_rmsnorm], cost 281.1s ",
+            {
+                "topic": "kernel_build",
+                "values": {"what": "module_rmsnorm", "duration_s": 281.1},
+            },
+        ),
+        Sample(
+            "(Worker_TP2 pid=2) [2026-03-10 20:16:30] INFO core.py:863: finish build "
+            "[module_rmsnorm], cost 281.1s",
+            {"name": "kernel_build", "edge": "end", "duration_s": 281.1},
+        ),
         device="rocm",
         startup_only=True,
-        samples=(
-            Sample(
-                "(Worker_TP2 pid=2) [aiter] finish build [module_rmsnorm], cost 281.1s ",
-                {
-                    "topic": "kernel_build",
-                    "values": {"what": "module_rmsnorm", "duration_s": 281.1},
-                },
-            ),
-            Sample(
-                "(Worker_TP2 pid=2) [2026-03-10 20:16:30] INFO core.py:863: finish build "
-                "[module_rmsnorm], cost 281.1s",
-                {"name": "kernel_build", "edge": "end", "duration_s": 281.1},
-            ),
-        ),
     ),
-    LineRule(
+    line_rule(
         "runtime_jit",
         "Kernel JIT",
         r"Kernel JIT monitor activated.{0,100}",
-        build=_warmed,
-        samples=(
-            Sample(
-                "(Worker_TP0 pid=2) INFO 07-16 20:04:11 [jit_monitor.py:79] Kernel JIT "
-                "monitor activated; monitored JIT compilations during inference",
-                {"topic": "jit_monitor"},
-            ),
+        _warmed,
+        Sample(
+            "(Worker_TP0 pid=2) INFO 07-16 20:04:11 [jit_monitor.py:79] Kernel JIT "
+            "monitor activated; monitored JIT compilations during inference",
+            {"topic": "jit_monitor"},
         ),
     ),
     note_rule(
@@ -238,8 +223,8 @@ KERNEL_RULES: tuple[LineRule, ...] = (
         "FlashInfer autotune because it is disabled",
         r"Skipping FlashInfer autotune because it is disabled\.",
         "autotune",
-        "INFO 10-16 20:03:58 [kernel_warmup.py:255] Skipping FlashInfer autotune because "
-        "it is disabled.",
+        "INFO 10-16 20:03:58 [kernel_warmup.py:255] Skipping FlashInfer autotune "
+        "because it is disabled.",
         outcome="off",
         startup_only=True,
     ),
@@ -260,8 +245,8 @@ KERNEL_RULES: tuple[LineRule, ...] = (
         r"\((?P<new>\d{1,9}) new, (?P<previous>\d{1,9}) from previous config\)",
         "autotune",
         "2026-08-01 21:23:31,152 - INFO - autotuner.py:1808 - flashinfer.jit: "
-        "[Autotuner]: Saved 84 configs to /c/autotune_configs.json (84 new, 0 "
-        "from previous config)",
+        "[Autotuner]: Saved 84 configs to /c/autotune_configs.json (84 new, 0 from "
+        "previous config)",
         values={"new": 84, "previous": 0, "path": "/c/autotune_configs.json"},
     ),
 )

@@ -8,8 +8,9 @@ from __future__ import annotations
 
 import re
 
-from parsers.base import LineRule, Made, Sample
+from parsers.base import LineRule, Made, Sample, line_rule
 from parsers.engine.convert import convert_groups
+from parsers.rules.of_device import cuda_rule
 from warmup_insights.model.events import ConfigRecorded, KVCacheAllocated, PhaseMarked
 
 
@@ -32,64 +33,53 @@ def _overridden(match: re.Match[str]) -> Made:
 
 
 KV_CACHE_RULES: tuple[LineRule, ...] = (
-    LineRule(
+    line_rule(
         "kv_cache_size",
         "KV cache size: ",
         r"(?:[A-Z]{2,8}(?: \+ host)? )?KV cache size: (?P<num_tokens>[\d,]{1,18}) tokens"
         r"(?:, Maximum concurrency for (?P<tokens_per_request>[\d,]{1,16}) tokens per request: "
         r"(?P<max_concurrency>[\d.]{1,12})x)?",
         KVCacheAllocated,
-        samples=(
-            Sample(
-                "INFO 09-06 20:23:33 [kv_cache_utils.py:2312] GPU KV cache size: 23,296 "
-                "tokens, Maximum concurrency for 4,096 tokens per request: 5.69x",
-                {
-                    "num_tokens": 23296,
-                    "tokens_per_request": 4096,
-                    "max_concurrency": 5.69,
-                },
-            ),
-            Sample(
-                "(EngineCore pid=1) INFO 07-16 20:03:56 [kv_cache_utils.py:2178] GPU KV "
-                "cache size: 574,336 tokens",
-                {"num_tokens": 574336, "max_concurrency": None},
-            ),
+        Sample(
+            "INFO 09-06 20:23:33 [kv_cache_utils.py:2312] GPU KV cache size: 23,296 "
+            "tokens, Maximum concurrency for 4,096 tokens per request: 5.69x",
+            {"num_tokens": 23296, "tokens_per_request": 4096, "max_concurrency": 5.69},
+        ),
+        Sample(
+            "(EngineCore pid=1) INFO 07-16 20:03:56 [kv_cache_utils.py:2178] GPU KV "
+            "cache size: 574,336 tokens",
+            {"num_tokens": 574336, "max_concurrency": None},
         ),
     ),
-    LineRule(
+    line_rule(
         "max_concurrency",
         "Maximum concurrency for",
         r"Maximum concurrency for (?P<tokens_per_request>[\d,]{1,16}) tokens per request: "
         r"(?P<max_concurrency>[\d.]{1,12})x",
         KVCacheAllocated,
-        samples=(
-            Sample(
-                "INFO 06-04 01:18:37 [executor_base.py:118] Maximum concurrency for 4096 "
-                "tokens per request: 199.97x",
-                {"tokens_per_request": 4096, "max_concurrency": 199.97},
-            ),
+        Sample(
+            "INFO 06-04 01:18:37 [executor_base.py:118] Maximum concurrency for 4096 "
+            "tokens per request: 199.97x",
+            {"tokens_per_request": 4096, "max_concurrency": 199.97},
         ),
     ),
-    LineRule(
+    cuda_rule(
         "gpu_blocks",
         ("# GPU blocks", "# cuda blocks", "# CUDA blocks"),
         r"# (?:GPU|cuda|CUDA) blocks: (?P<num_blocks>[\d,]{0,15}\d)"
         r"(?:, # CPU blocks: (?P<num_host_blocks>[\d,]{1,16}))?",
-        build=_counted,
-        device="cuda",
-        samples=(
-            Sample(
-                "INFO 01-21 20:15:46 [uniproc_executor.py:64] # GPU blocks: 7191",
-                {"num_blocks": 7191, "num_host_blocks": None},
-            ),
-            Sample(
-                "INFO 03-21 20:15:46 [executor_base.py:111] # cuda blocks: 7191, # CPU "
-                "blocks: 512",
-                {"num_blocks": 7191, "num_host_blocks": 512},
-            ),
+        _counted,
+        Sample(
+            "INFO 01-21 20:15:46 [uniproc_executor.py:64] # GPU blocks: 7191",
+            {"num_blocks": 7191, "num_host_blocks": None},
+        ),
+        Sample(
+            "INFO 03-21 20:15:46 [executor_base.py:111] # cuda blocks: 7191, # CPU "
+            "blocks: 512",
+            {"num_blocks": 7191, "num_host_blocks": 512},
         ),
     ),
-    LineRule(
+    line_rule(
         "device_blocks",
         (
             "# TPU blocks",
@@ -108,54 +98,48 @@ KV_CACHE_RULES: tuple[LineRule, ...] = (
         r"(?P<num_blocks>[\d,]{0,15}\d)"
         r"(?:[,;] # (?:CPU|swap) blocks: (?P<num_host_blocks>[\d,]{1,16}))?",
         KVCacheAllocated,
-        samples=(
-            Sample(
-                "INFO 03-21 20:15:46 [executor_base.py:111] # tpu blocks: 7191, # CPU "
-                "blocks: 512",
-                {"num_blocks": 7191, "num_host_blocks": 512},
-            ),
-            Sample(
-                "INFO 12-21 20:15:46 openvino_executor.py:69] OpenVINO CPU: # device "
-                "blocks: 700; # swap blocks: 0",
-                {"num_blocks": 700, "num_host_blocks": 0},
-            ),
-            Sample(
-                "INFO 12-21 20:15:46 cpu_executor.py:210] # CPU blocks: 3276",
-                {"num_blocks": 3276, "num_host_blocks": None},
-            ),
+        Sample(
+            "INFO 03-21 20:15:46 [executor_base.py:111] # tpu blocks: 7191, # CPU "
+            "blocks: 512",
+            {"num_blocks": 7191, "num_host_blocks": 512},
+        ),
+        Sample(
+            "INFO 12-21 20:15:46 openvino_executor.py:69] OpenVINO CPU: # device "
+            "blocks: 700; # swap blocks: 0",
+            {"num_blocks": 700, "num_host_blocks": 0},
+        ),
+        Sample(
+            "INFO 12-21 20:15:46 cpu_executor.py:210] # CPU blocks: 3276",
+            {"num_blocks": 3276, "num_host_blocks": None},
         ),
     ),
-    LineRule(
+    line_rule(
         "blocks_after_init",
         "after num_gpu_blocks is",
         r"(?:Engine \d{1,4}: |\d{1,4} Engines: )?vllm cache_config_info with initialization after num_gpu_blocks is: "
         r"(?P<num_blocks>\d{1,12})",
         KVCacheAllocated,
-        samples=(
-            Sample(
-                "INFO 03-21 20:15:46 [core.py:111] vllm cache_config_info with "
-                "initialization after num_gpu_blocks is: 75972",
-                {"num_blocks": 75972},
-            ),
-            Sample(
-                "INFO 06-16 14:14:04 [loggers.py:142] Engine 000: vllm cache_config_info "
-                "with initialization after num_gpu_blocks is: 17463",
-                {"num_blocks": 17463},
-            ),
+        Sample(
+            "INFO 03-21 20:15:46 [core.py:111] vllm cache_config_info with "
+            "initialization after num_gpu_blocks is: 75972",
+            {"num_blocks": 75972},
+        ),
+        Sample(
+            "INFO 06-16 14:14:04 [loggers.py:142] Engine 000: vllm cache_config_info "
+            "with initialization after num_gpu_blocks is: 17463",
+            {"num_blocks": 17463},
         ),
     ),
-    LineRule(
+    line_rule(
         "blocks_overridden",
         "with num_gpu_blocks_override",
         r"Overriding num_gpu_blocks=(?P<own>\d{1,12}) with num_gpu_blocks_override="
         r"(?P<num_blocks>\d{1,12})",
-        build=_overridden,
-        samples=(
-            Sample(
-                "INFO 11-20 07:32:02 [kv_cache_utils.py:2115] Overriding "
-                "num_gpu_blocks=28163 with num_gpu_blocks_override=64",
-                {"settings": {"num_gpu_blocks_override": 64}},
-            ),
+        _overridden,
+        Sample(
+            "INFO 11-20 07:32:02 [kv_cache_utils.py:2115] Overriding "
+            "num_gpu_blocks=28163 with num_gpu_blocks_override=64",
+            {"settings": {"num_gpu_blocks_override": 64}},
         ),
     ),
 )

@@ -7,14 +7,20 @@ from __future__ import annotations
 
 import re
 
-from parsers.base import NUMBER, SECONDS, LineRule, Made, Sample, note_rule, phase_rule
+from parsers.base import (
+    NUMBER,
+    SECONDS,
+    LineRule,
+    Made,
+    Sample,
+    line_rule,
+    note_rule,
+    phase_end,
+    phase_start,
+)
 from parsers.engine.convert import model_of, text_of
 from parsers.engine.signals import ModelNamed
-from warmup_insights.model.events import (
-    MemoryMeasured,
-    Note,
-    PhaseMarked,
-)
+from warmup_insights.model.events import MemoryMeasured, Note, PhaseMarked
 from warmup_insights.units import GIB
 
 
@@ -59,19 +65,16 @@ def _ray_waits(match: re.Match[str]) -> list[Made]:
 
 
 LOAD_RULES: tuple[LineRule, ...] = (
-    phase_rule(
+    phase_start(
         "ray_workers_made",
         "environment variables to workers",
         # Printed when every worker has answered (`executor/ray_distributed_executor.py`).
         r"Copying the following environment variables to workers",
         "init_worker",
-        "start",
-        Sample(
-            "INFO 05-09 02:42:34 [ray_distributed_executor.py:354] Copying the following "
-            "environment variables to workers: ['VLLM_USE_V1']"
-        ),
+        "INFO 05-09 02:42:34 [ray_distributed_executor.py:354] Copying the following "
+        "environment variables to workers: ['VLLM_USE_V1']",
     ),
-    phase_rule(
+    phase_start(
         "worker_made",
         "queue communication handle",
         # The queue of a worker's answers, which is made between its imports and the set-up of
@@ -80,103 +83,82 @@ LOAD_RULES: tuple[LineRule, ...] = (
         r"vLLM message queue communication handle: Handle\(local_reader_ranks=\[0\], "
         r"buffer_handle=\(1, 10485760, 10,",
         "distributed_init",
-        "start",
-        Sample(
-            "(VllmWorker rank=1 pid=94) INFO 08-16 01:44:26 [shm_broadcast.py:289] vLLM message "
-            "queue communication handle: Handle(local_reader_ranks=[0], buffer_handle=(1, "
-            "10485760, 10, 'psm_3c3b2ea7'), local_subscribe_addr='ipc:///tmp/a')"
-        ),
+        "(VllmWorker rank=1 pid=94) INFO 08-16 01:44:26 [shm_broadcast.py:289] vLLM message "
+        "queue communication handle: Handle(local_reader_ranks=[0], buffer_handle=(1, "
+        "10485760, 10, 'psm_3c3b2ea7'), local_subscribe_addr='ipc:///tmp/a')",
     ),
-    phase_rule(
+    phase_start(
         "engine_processes",
         "DP group leader",
         r"DP group leader: node_rank=",
         "start_workers",
-        "start",
-        Sample(
-            "(EngineCore pid=1) INFO 07-16 19:52:52 [multiproc_executor.py:140] DP group "
-            "leader: node_rank=0, node_rank_within_dp=0"
-        ),
+        "(EngineCore pid=1) INFO 07-16 19:52:52 [multiproc_executor.py:140] DP group "
+        "leader: node_rank=0, node_rank_within_dp=0",
     ),
-    LineRule(
+    line_rule(
         "ray_waits",
         "creating a placement group",
         r"Waiting for creating a placement group of specs for (?P<seconds>\d{1,6}) seconds\..*",
-        build=_ray_waits,
-        samples=(
-            Sample(
-                "INFO 05-26 18:54:23 [ray_utils.py:233] Waiting for creating a placement group "
-                "of specs for 30 seconds. specs=[{'GPU': 1.0}, {'GPU': 1.0}]. Check `ray "
-                "status` to see if you have enough resources",
-                {"name": "start_workers", "edge": "start"},
-            ),
+        _ray_waits,
+        Sample(
+            "INFO 05-26 18:54:23 [ray_utils.py:233] Waiting for creating a placement "
+            "group of specs for 30 seconds. specs=[{'GPU': 1.0}, {'GPU': 1.0}]. Check "
+            "`ray status` to see if you have enough resources",
+            {"name": "start_workers", "edge": "start"},
         ),
     ),
-    phase_rule(
+    phase_start(
         "plugins_loading",
         "Available plugins for group",
         r"Available plugins for group",
         "import",
-        "start",
-        Sample(
-            "INFO 11-20 07:31:54 [__init__.py:52] Available plugins for group "
-            "vllm.platform_plugins:"
-        ),
+        "INFO 11-20 07:31:54 [__init__.py:52] Available plugins for group "
+        "vllm.platform_plugins:",
     ),
-    phase_rule(
+    phase_start(
         "triton_looked_for",
         ("Triton is installed", "Triton not installed"),
         r"Triton (?:is installed(?:,| but) |not installed or not compatible)",
         "import",
-        "start",
-        Sample(
-            "INFO 08-28 16:47:19 [importing.py:95] Triton not installed or not "
-            "compatible; certain GPU-related functions will not be available."
-        ),
+        "INFO 08-28 16:47:19 [importing.py:95] Triton not installed or not "
+        "compatible; certain GPU-related functions will not be available.",
         levels=("INFO", "WARNING"),
     ),
-    phase_rule(
+    phase_start(
         "engine_process_started",
         "Started engine process with PID",
         r"Started engine process with PID \d{1,9}",
         "start_engine",
-        "start",
-        Sample(
-            "INFO 09-11 14:13:01 [api_server.py:266] Started engine process with PID 45"
-        ),
+        "INFO 09-11 14:13:01 [api_server.py:266] Started engine process with PID 45",
     ),
-    LineRule(
+    line_rule(
         "load_started",
         ("tarting to load model", "oading model from scratch", "Loading weights on "),
         r"Starting to load model(?: (?P<model>\S{1,300}?)(?:\.\.\.|\s*$))?|"
         r"Loading model from scratch|Loading weights on \w{1,20}",
-        build=_load_started,
-        samples=(
-            Sample(
-                "INFO 11-20 07:31:58 [hpu_model_runner.py:4741] Starting to load model "
-                "/m...",
-                {"name": "load_model", "edge": "start"},
-            ),
-            Sample(
-                "INFO 10-30 19:35:56 loader.py:284] Loading weights on hpu ...",
-                {"name": "load_model", "edge": "start"},
-            ),
+        _load_started,
+        Sample(
+            "INFO 11-20 07:31:58 [hpu_model_runner.py:4741] Starting to load model "
+            "/m...",
+            {"name": "load_model", "edge": "start"},
+        ),
+        Sample(
+            "INFO 10-30 19:35:56 loader.py:284] Loading weights on hpu ...",
+            {"name": "load_model", "edge": "start"},
         ),
     ),
-    LineRule(
+    line_rule(
         "model_banner",
         "  model   ",
         r"[▀-▟\s]{0,60}  model   (?P<model>\S{1,300})\s*$",
-        build=lambda match: ModelNamed(model_of(match["model"])),
-        samples=(
-            Sample(
-                "(APIServer pid=2) INFO 08-01 18:02:54 [api_utils.py:339]   █▄█▀ █     █ "
-                "    █     █  model   a/b",
-                {"model": "a/b"},
-            ),
+        lambda match: ModelNamed(model_of(match["model"])),
+        Sample(
+            "(APIServer pid=2) INFO 08-01 18:02:54 [api_utils.py:339]   █▄█▀ █     "
+            "█     █     █  model   a/b",
+            {"model": "a/b"},
         ),
     ),
-    LineRule(
+    line_rule(
         "load_stage_took",
         (
             "Time spent downloading weights",
@@ -191,77 +173,69 @@ LOAD_RULES: tuple[LineRule, ...] = (
         r"(?P<quantize>Online quantization as part of model loading took )|"
         r"(?P<partition>Partition model took )|"
         r"Reloading and processing weights took )(?P<seconds>[\d.]{1,16}) seconds",
-        build=_load_stage,
-        samples=(
-            Sample(
-                "INFO 08-03 21:42:53 [weight_utils.py:537] Time spent downloading "
-                "weights for a/b: 2389.490000 seconds",
-                {"name": "download", "edge": "end", "duration_s": 2389.49},
-            ),
-            Sample(
-                "INFO 03-03 21:42:53 weight_utils.py:272] Time took to download weights "
-                "for a/b: 238.250000 seconds",
-                {"name": "download", "edge": "end", "duration_s": 238.25},
-            ),
-            Sample(
-                "INFO 09-16 21:42:53 [base_loader.py:82] Initializing model took "
-                "1.250000 seconds",
-                {"name": "init_model", "duration_s": 1.25},
-            ),
-            Sample(
-                "INFO 09-16 21:42:53 [base_loader.py:164] Online quantization as part of "
-                "model loading took 3.50 seconds",
-                {"name": "quantize", "duration_s": 3.5},
-            ),
-            Sample(
-                "INFO 09-16 21:42:53 [inplace.py:113] Reloading and processing weights "
-                "took 3.50 seconds",
-                {"name": "reload_weights", "duration_s": 3.5},
-            ),
+        _load_stage,
+        Sample(
+            "INFO 08-03 21:42:53 [weight_utils.py:537] Time spent downloading weights "
+            "for a/b: 2389.490000 seconds",
+            {"name": "download", "edge": "end", "duration_s": 2389.49},
+        ),
+        Sample(
+            "INFO 03-03 21:42:53 weight_utils.py:272] Time took to download weights "
+            "for a/b: 238.250000 seconds",
+            {"name": "download", "edge": "end", "duration_s": 238.25},
+        ),
+        Sample(
+            "INFO 09-16 21:42:53 [base_loader.py:82] Initializing model took 1.250000 "
+            "seconds",
+            {"name": "init_model", "duration_s": 1.25},
+        ),
+        Sample(
+            "INFO 09-16 21:42:53 [base_loader.py:164] Online quantization as part of "
+            "model loading took 3.50 seconds",
+            {"name": "quantize", "duration_s": 3.5},
+        ),
+        Sample(
+            "INFO 09-16 21:42:53 [inplace.py:113] Reloading and processing weights "
+            "took 3.50 seconds",
+            {"name": "reload_weights", "duration_s": 3.5},
         ),
     ),
-    phase_rule(
+    phase_end(
         "weights_loaded",
         "oading weights took",
         r"Loading weights took (?P<duration_s>[\d.]{1,16}) seconds",
         "load_weights",
-        "end",
         Sample(
             "INFO 06-04 01:18:34 [default_loader.py:272] Loading weights took 4.12 "
             "seconds",
             {"duration_s": 4.12},
         ),
     ),
-    LineRule(
+    line_rule(
         "model_loaded",
         ("oading model weights took", "odel loading took"),
         r"(?:Loading model weights|Model loading) took "
         rf"(?:(?P<delta_gib>{NUMBER}) Gi?B|(?P<delta_mib>{NUMBER}) MiB)(?: memory)?"
         rf"(?: and {SECONDS} seconds)?\s*$",
         MemoryMeasured,
-        fixed={"stage": "weights"},
-        samples=(
-            Sample(
-                "INFO 01-30 11:53:52 model_runner.py:1115] Model loading took 7.5100 GB",
-                {"stage": "weights", "delta_bytes": round(7.51 * GIB)},
-            ),
-            Sample(
-                "(Worker_TP0 pid=1) INFO 07-16 19:59:51 [gpu_model_runner.py:5335] Model "
-                "loading took 54.82 GiB memory and 389.427126 seconds",
-                {"delta_bytes": round(54.82 * GIB), "duration_s": 389.427126},
-            ),
+        Sample(
+            "INFO 01-30 11:53:52 model_runner.py:1115] Model loading took 7.5100 GB",
+            {"stage": "weights", "delta_bytes": round(7.51 * GIB)},
         ),
+        Sample(
+            "(Worker_TP0 pid=1) INFO 07-16 19:59:51 [gpu_model_runner.py:5335] Model "
+            "loading took 54.82 GiB memory and 389.427126 seconds",
+            {"delta_bytes": round(54.82 * GIB), "duration_s": 389.427126},
+        ),
+        fixed={"stage": "weights"},
     ),
-    phase_rule(
+    phase_end(
         "block_size_chosen",
         "Setting kv cache block size",
         r"Setting kv cache block size to \d",
         "load_model",
-        "end",
-        Sample(
-            "(Worker_TP1 pid=1) INFO 07-16 20:02:39 [interface.py:635] Setting kv cache "
-            "block size to 64 for DEEPSEEK_V32_INDEXER backend."
-        ),
+        "(Worker_TP1 pid=1) INFO 07-16 20:02:39 [interface.py:635] Setting kv cache "
+        "block size to 64 for DEEPSEEK_V32_INDEXER backend.",
     ),
     note_rule(
         "memory_external_weights",
@@ -285,40 +259,37 @@ LOAD_RULES: tuple[LineRule, ...] = (
         r"Filesystem type for checkpoints: (?P<filesystem>[\w.\-]{1,40})\. "
         rf"Checkpoint size: (?P<size_gib>{NUMBER}) GiB\. Available RAM: (?P<available_gib>{NUMBER}) GiB",
         "checkpoint",
-        "INFO 07-16 19:53:31 [weight_utils.py:869] Filesystem type for "
-        "checkpoints: GPFS. Checkpoint size: 361.06 GiB. Available RAM: 900.00 "
-        "GiB.",
+        "INFO 07-16 19:53:31 [weight_utils.py:869] Filesystem type for checkpoints: "
+        "GPFS. Checkpoint size: 361.06 GiB. Available RAM: 900.00 GiB.",
         values={
             "size_bytes": round(361.06 * GIB),
             "available_bytes": 900 * GIB,
             "filesystem": "GPFS",
         },
     ),
-    LineRule(
+    line_rule(
         "weight_cache",
         ("tensors from the weight cache daemon", "; falling back to disk loading"),
         r"(?P<mapped>Mapped \d{1,9} tensors from the weight cache daemon).{0,100}|"
         r"Weight cache (?:unusable \((?P<reason>.{1,500})\)|IPC loading failed); "
         r"falling back to disk loading",
-        build=_weight_cache,
-        samples=(
-            Sample(
-                "INFO 10-16 20:04:12 [ipc_loader.py:208] Mapped 291 tensors from the "
-                "weight cache daemon (zero_copy mode)",
-                {"topic": "weight_cache", "values": {"outcome": "mapped"}},
-            ),
-            Sample(
-                "WARNING 10-16 20:04:12 [ipc_loader.py:139] Weight cache unusable "
-                "(WeightCacheKey mismatch on fields: ['checkpoint']); falling back to "
-                "disk loading",
-                {
-                    "topic": "weight_cache",
-                    "values": {
-                        "outcome": "fell back",
-                        "reason": "WeightCacheKey mismatch on fields: ['checkpoint']",
-                    },
+        _weight_cache,
+        Sample(
+            "INFO 10-16 20:04:12 [ipc_loader.py:208] Mapped 291 tensors from the "
+            "weight cache daemon (zero_copy mode)",
+            {"topic": "weight_cache", "values": {"outcome": "mapped"}},
+        ),
+        Sample(
+            "WARNING 10-16 20:04:12 [ipc_loader.py:139] Weight cache unusable "
+            "(WeightCacheKey mismatch on fields: ['checkpoint']); falling back to "
+            "disk loading",
+            {
+                "topic": "weight_cache",
+                "values": {
+                    "outcome": "fell back",
+                    "reason": "WeightCacheKey mismatch on fields: ['checkpoint']",
                 },
-            ),
+            },
         ),
     ),
     note_rule(
@@ -343,7 +314,7 @@ LOAD_RULES: tuple[LineRule, ...] = (
         r"Auto-prefetch is disabled .{1,300}|"
         r"Network filesystem .{1,300}",
         "checkpoint",
-        "INFO 07-16 19:53:31 [weight_utils.py:899] Auto-prefetch is disabled because the "
-        "filesystem (EXT4) is not a recognized network FS (NFS/Lustre).",
+        "INFO 07-16 19:53:31 [weight_utils.py:899] Auto-prefetch is disabled because "
+        "the filesystem (EXT4) is not a recognized network FS (NFS/Lustre).",
     ),
 )

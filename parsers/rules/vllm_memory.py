@@ -9,8 +9,9 @@ from __future__ import annotations
 
 import re
 
-from parsers.base import NUMBER, LineRule, Made, Sample
+from parsers.base import NUMBER, LineRule, Made, Sample, line_rule
 from parsers.engine.convert import convert_groups
+from parsers.rules.of_device import cuda_rule
 from warmup_insights.model.events import MemoryBudgetSet, MemoryMeasured, PhaseMarked
 from warmup_insights.units import GIB, MIB, mib
 
@@ -58,38 +59,34 @@ SUGGESTED = (
 )
 
 MEMORY_RULES: tuple[LineRule, ...] = (
-    LineRule(
+    line_rule(
         "kv_cache_memory",
         "Available KV cache memory",
         rf"Available KV cache memory: (?P<kv_cache_gib>{NUMBER}) GiB",
         MemoryBudgetSet,
-        samples=(
-            Sample(
-                "(Worker_TP0 pid=2) INFO 07-16 20:03:56 [gpu_worker.py:560] Available KV "
-                "cache memory: -0.85 GiB",
-                {"kv_cache_bytes": round(-0.85 * GIB)},
-            ),
+        Sample(
+            "(Worker_TP0 pid=2) INFO 07-16 20:03:56 [gpu_worker.py:560] Available KV "
+            "cache memory: -0.85 GiB",
+            {"kv_cache_bytes": round(-0.85 * GIB)},
         ),
     ),
-    LineRule(
+    line_rule(
         "kv_cache_reserved",
         "for KV Cache as specified",
         rf"Initial free memory (?P<free_gib>{NUMBER}) GiB,? reserved "
         rf"(?P<kv_cache_gib>{NUMBER}) ?GiB (?:memory )?for KV Cache as specified",
         MemoryBudgetSet,
-        samples=(
-            Sample(
-                "INFO 09-11 20:03:56 [gpu_worker.py:560] Initial free memory 78.50 GiB, "
-                "reserved 20.00GiB memory for KV Cache as specified by kv_cache_memory_bytes",
-                {"free_bytes": round(78.5 * GIB), "kv_cache_bytes": 20 * GIB},
-            ),
-            Sample(  # vllm-ascend `worker/worker.py`
-                "Initial free memory 60.50 GiB, reserved 20.00 GiB for KV Cache as specified",
-                {"kv_cache_bytes": 20 * GIB},
-            ),
+        Sample(
+            "INFO 09-11 20:03:56 [gpu_worker.py:560] Initial free memory 78.50 GiB, "
+            "reserved 20.00GiB memory for KV Cache as specified by kv_cache_memory_bytes",
+            {"free_bytes": round(78.5 * GIB), "kv_cache_bytes": 20 * GIB},
+        ),
+        Sample(  # vllm-ascend `worker/worker.py`
+            "Initial free memory 60.50 GiB, reserved 20.00 GiB for KV Cache as specified",
+            {"kv_cache_bytes": 20 * GIB},
         ),
     ),
-    LineRule(
+    cuda_rule(
         "memory_on_startup",
         "Free memory on device (",
         rf"{ON_STARTUP}Actual usage is (?:(?P<weights_gib>{NUMBER}) GiB for weight, |"
@@ -100,131 +97,119 @@ MEMORY_RULES: tuple[LineRule, ...] = (
         rf"(?: Replace gpu_memory_utilization config with {SUGGESTED}"
         rf"\. Current kv cache memory in use is (?P<kv_cache_bytes>{NUMBER} (?:GiB|bytes)))?",
         MemoryBudgetSet,
-        device="cuda",
-        samples=(
-            Sample(
-                "(Worker_TP0 pid=2) INFO 07-16 20:04:10 [gpu_worker.py:857] Free memory "
-                "on device (92.98/95.0 GiB) on startup. Desired GPU memory utilization "
-                "is (0.9, 85.5 GiB). Actual usage is 54.82 GiB for weight, 1.13 GiB for "
-                "peak activation, 0.63 GiB for non-torch memory, and 0.06 GiB for "
-                "CUDAGraph memory. Replace gpu_memory_utilization config with "
-                "`--kv-cache-memory=30831827456` (28.71 GiB) to fit into requested "
-                "memory, or `--kv-cache-memory=38857497088` (36.19 GiB) to fully utilize "
-                "gpu memory. Current kv cache memory in use is 28.86 GiB.",
-                {
-                    "free_bytes": round(92.98 * GIB),
-                    "total_bytes": 95 * GIB,
-                    "usable_bytes": round(85.5 * GIB),
-                    "gpu_memory_utilization": 0.9,
-                    "weights_bytes": round(54.82 * GIB),
-                    "activation_bytes": round(1.13 * GIB),
-                    "non_torch_bytes": round(0.63 * GIB),
-                    "graph_bytes": round(0.06 * GIB),
-                    "suggested_kv_cache_bytes": 30831827456,
-                    "suggested_full_kv_cache_bytes": 38857497088,
-                    "kv_cache_bytes": round(28.86 * GIB),
-                },
-            ),
-            Sample(
-                "INFO 06-16 14:14:04 [gpu_worker.py:391] Free memory on device "
-                "(78.57/79.18 GiB) on startup. Desired GPU memory utilization is (0.9, "
-                "71.26 GiB). Actual usage is 56.93 GiB for weight, 5.58 GiB for peak "
-                "activation, 0.07 GiB for non-torch memory, and 0.69 GiB for CUDAGraph "
-                "memory. Replace gpu_memory_utilization config with "
-                "`--kv-cache-memory=8417154969` to fit into requested memory, or "
-                "`--kv-cache-memory=16270032384` to fully utilize gpu memory. Current kv "
-                "cache memory in use is 9318930329 bytes.",
-                {"kv_cache_bytes": 9318930329, "graph_bytes": round(0.69 * GIB)},
-            ),
-            Sample(
-                "INFO 12-07 23:26:32 [gpu_worker.py:391] Free memory on device "
-                "(104.28/119.7 GiB) on startup. Desired GPU memory utilization is (0.15, 17.95 "
-                "GiB). Actual usage is 7.34 GiB for weight, 1.13 GiB for peak activation, "
-                "-7.12 GiB for non-torch memory, and -0.09 GiB for CUDAGraph memory.",
-                {
-                    "weights_bytes": round(7.34 * GIB),
-                    "graph_bytes": None,
-                },
-            ),
-            Sample(
-                "INFO 09-16 14:14:04 [gpu_worker.py:1066] Free memory on device "
-                "(78.57/79.18 GiB) on startup. Desired GPU memory utilization is (0.9, "
-                "71.26 GiB). Actual usage is 57.0 GiB for consumed memory (weights + "
-                "non-torch), 5.58 GiB for peak activation, and 0.69 GiB for CUDAGraph "
-                "memory. Replace gpu_memory_utilization config with "
-                "`--kv-cache-memory=8417154969` (7.84 GiB) to fit into requested memory, "
-                "or `--kv-cache-memory=16270032384` (15.15 GiB) to fully utilize gpu "
-                "memory. Current kv cache memory in use is 8.68 GiB.",
-                {
-                    "consumed_bytes": 57 * GIB,
-                    "weights_bytes": None,
-                    "non_torch_bytes": None,
-                    "activation_bytes": round(5.58 * GIB),
-                    "graph_bytes": round(0.69 * GIB),
-                    "kv_cache_bytes": round(8.68 * GIB),
-                },
-            ),
+        Sample(
+            "(Worker_TP0 pid=2) INFO 07-16 20:04:10 [gpu_worker.py:857] Free memory "
+            "on device (92.98/95.0 GiB) on startup. Desired GPU memory utilization is "
+            "(0.9, 85.5 GiB). Actual usage is 54.82 GiB for weight, 1.13 GiB for peak "
+            "activation, 0.63 GiB for non-torch memory, and 0.06 GiB for CUDAGraph "
+            "memory. Replace gpu_memory_utilization config with "
+            "`--kv-cache-memory=30831827456` (28.71 GiB) to fit into requested "
+            "memory, or `--kv-cache-memory=38857497088` (36.19 GiB) to fully utilize "
+            "gpu memory. Current kv cache memory in use is 28.86 GiB.",
+            {
+                "free_bytes": round(92.98 * GIB),
+                "total_bytes": 95 * GIB,
+                "usable_bytes": round(85.5 * GIB),
+                "gpu_memory_utilization": 0.9,
+                "weights_bytes": round(54.82 * GIB),
+                "activation_bytes": round(1.13 * GIB),
+                "non_torch_bytes": round(0.63 * GIB),
+                "graph_bytes": round(0.06 * GIB),
+                "suggested_kv_cache_bytes": 30831827456,
+                "suggested_full_kv_cache_bytes": 38857497088,
+                "kv_cache_bytes": round(28.86 * GIB),
+            },
+        ),
+        Sample(
+            "INFO 06-16 14:14:04 [gpu_worker.py:391] Free memory on device "
+            "(78.57/79.18 GiB) on startup. Desired GPU memory utilization is (0.9, "
+            "71.26 GiB). Actual usage is 56.93 GiB for weight, 5.58 GiB for peak "
+            "activation, 0.07 GiB for non-torch memory, and 0.69 GiB for CUDAGraph "
+            "memory. Replace gpu_memory_utilization config with "
+            "`--kv-cache-memory=8417154969` to fit into requested memory, or "
+            "`--kv-cache-memory=16270032384` to fully utilize gpu memory. Current kv "
+            "cache memory in use is 9318930329 bytes.",
+            {"kv_cache_bytes": 9318930329, "graph_bytes": round(0.69 * GIB)},
+        ),
+        Sample(
+            "INFO 12-07 23:26:32 [gpu_worker.py:391] Free memory on device "
+            "(104.28/119.7 GiB) on startup. Desired GPU memory utilization is (0.15, 17.95 "
+            "GiB). Actual usage is 7.34 GiB for weight, 1.13 GiB for peak activation, "
+            "-7.12 GiB for non-torch memory, and -0.09 GiB for CUDAGraph memory.",
+            {"weights_bytes": round(7.34 * GIB), "graph_bytes": None},
+        ),
+        Sample(
+            "INFO 09-16 14:14:04 [gpu_worker.py:1066] Free memory on device "
+            "(78.57/79.18 GiB) on startup. Desired GPU memory utilization is (0.9, "
+            "71.26 GiB). Actual usage is 57.0 GiB for consumed memory (weights + "
+            "non-torch), 5.58 GiB for peak activation, and 0.69 GiB for CUDAGraph "
+            "memory. Replace gpu_memory_utilization config with "
+            "`--kv-cache-memory=8417154969` (7.84 GiB) to fit into requested memory, "
+            "or `--kv-cache-memory=16270032384` (15.15 GiB) to fully utilize gpu "
+            "memory. Current kv cache memory in use is 8.68 GiB.",
+            {
+                "consumed_bytes": 57 * GIB,
+                "weights_bytes": None,
+                "non_torch_bytes": None,
+                "activation_bytes": round(5.58 * GIB),
+                "graph_bytes": round(0.69 * GIB),
+                "kv_cache_bytes": round(8.68 * GIB),
+            },
         ),
     ),
-    LineRule(
+    line_rule(
         "memory_requested",
         "Initial free memory: ",
         rf"Initial free memory: (?P<free_gib>{NUMBER}) GiB(?:; Requested memory: "
         rf"{_UTILIZATION} \(util\), |, free memory: {NUMBER} GiB, requested GPU memory: )"
         rf"(?P<usable_gib>{NUMBER}) GiB",
         MemoryBudgetSet,
-        samples=(
-            Sample(
-                "DEBUG 09-02 20:06:36 [v1/worker/gpu_worker.py:548] Initial free memory: "
-                "78.66 GiB; Requested memory: 0.825000 (util), 65.32 GiB",
-                {
-                    "free_bytes": round(78.66 * GIB),
-                    "usable_bytes": round(65.32 * GIB),
-                    "gpu_memory_utilization": 0.825,
-                },
-            ),
-            Sample(
-                "DEBUG 07-02 20:06:36 [gpu_worker.py:250] Initial free memory: 78.66 GiB, "
-                "free memory: 61.25 GiB, requested GPU memory: 65.32 GiB",
-                {
-                    "free_bytes": round(78.66 * GIB),
-                    "usable_bytes": round(65.32 * GIB),
-                    "gpu_memory_utilization": None,
-                },
-            ),
+        Sample(
+            "DEBUG 09-02 20:06:36 [v1/worker/gpu_worker.py:548] Initial free memory: "
+            "78.66 GiB; Requested memory: 0.825000 (util), 65.32 GiB",
+            {
+                "free_bytes": round(78.66 * GIB),
+                "usable_bytes": round(65.32 * GIB),
+                "gpu_memory_utilization": 0.825,
+            },
+        ),
+        Sample(
+            "DEBUG 07-02 20:06:36 [gpu_worker.py:250] Initial free memory: 78.66 GiB, "
+            "free memory: 61.25 GiB, requested GPU memory: 65.32 GiB",
+            {
+                "free_bytes": round(78.66 * GIB),
+                "usable_bytes": round(65.32 * GIB),
+                "gpu_memory_utilization": None,
+            },
         ),
     ),
-    LineRule(
+    line_rule(
         "memory_after_profiling",
         "Free memory after profiling",
         rf"Free memory after profiling: (?P<free_gib>{NUMBER}) GiB \(total\)",
         MemoryMeasured,
-        fixed={"stage": "profile_run"},
-        samples=(
-            Sample(
-                "DEBUG 09-02 20:06:36 [v1/worker/gpu_worker.py:554] Free memory after "
-                "profiling: 77.45 GiB (total), 64.1 GiB (within requested)",
-                {"free_bytes": round(77.45 * GIB)},
-            ),
+        Sample(
+            "DEBUG 09-02 20:06:36 [v1/worker/gpu_worker.py:554] Free memory after "
+            "profiling: 77.45 GiB (total), 64.1 GiB (within requested)",
+            {"free_bytes": round(77.45 * GIB)},
         ),
+        fixed={"stage": "profile_run"},
     ),
-    LineRule(
+    line_rule(
         "memory_before_profiling",
         "free_memory_pre_profile",
         r"(?:Rank \d{1,4}, )?Before profile_run, free_memory_pre_profile: "
         r"(?P<free_gib>[\d.]{1,24}) ?GiB, total_gpu_memory: (?P<total_gib>[\d.]{1,24}) ?GiB",
         MemoryMeasured,
-        fixed={"stage": "before_profile_run"},
-        samples=(
-            Sample(
-                "(VllmWorkerProcess pid=7) WARNING 03-03 20:36:03 [worker.py:223] Rank 2, "
-                "Before profile_run, free_memory_pre_profile: 28.5GiB, total_gpu_memory: "
-                "44.5GiB",
-                {"free_bytes": round(28.5 * GIB), "total_bytes": round(44.5 * GIB)},
-            ),
+        Sample(
+            "(VllmWorkerProcess pid=7) WARNING 03-03 20:36:03 [worker.py:223] Rank 2, "
+            "Before profile_run, free_memory_pre_profile: 28.5GiB, total_gpu_memory: "
+            "44.5GiB",
+            {"free_bytes": round(28.5 * GIB), "total_bytes": round(44.5 * GIB)},
         ),
+        fixed={"stage": "before_profile_run"},
     ),
-    LineRule(
+    line_rule(
         "memory_profiled",
         "Memory profiling takes",
         r"Memory profiling takes (?P<duration_s>[\d.]{1,12}) seconds"
@@ -233,98 +218,88 @@ MEMORY_RULES: tuple[LineRule, ...] = (
         rf"(?:non-torch forward increase memory: (?P<non_torch_gib>{NUMBER}) ?GiB|"
         rf"total consumed \(from mem_get_info\): (?P<consumed_gib>{NUMBER}) ?GiB); "
         rf"weights memory: (?P<weights_gib>{NUMBER}) ?GiB)?",
-        build=_profiled,
-        samples=(
-            Sample(
-                "INFO 03-21 20:15:45 [worker.py:267] Memory profiling takes 34.26 seconds",
-                {"name": "profile_run", "duration_s": 34.26},
-            ),
-            Sample(
-                "DEBUG 09-02 20:06:36 [gpu_worker.py:559] Memory profiling takes 14.06 "
-                "seconds. Total non KV cache memory: 1.05GiB; torch peak memory increase: "
-                "0.24GiB; non-torch forward increase memory: 0.14GiB; weights memory: "
-                "0.67GiB.",
-                {"name": "profile_run", "duration_s": 14.06},
-            ),
+        _profiled,
+        Sample(
+            "INFO 03-21 20:15:45 [worker.py:267] Memory profiling takes 34.26 seconds",
+            {"name": "profile_run", "duration_s": 34.26},
+        ),
+        Sample(
+            "DEBUG 09-02 20:06:36 [gpu_worker.py:559] Memory profiling takes 14.06 "
+            "seconds. Total non KV cache memory: 1.05GiB; torch peak memory increase: "
+            "0.24GiB; non-torch forward increase memory: 0.14GiB; weights memory: "
+            "0.67GiB.",
+            {"name": "profile_run", "duration_s": 14.06},
         ),
     ),
-    LineRule(
+    line_rule(
         "memory_multimodal_reserve",
         "for frontend multimodal decoding",
         rf"Reserving {NUMBER} GiB of GPU memory for frontend multimodal decoding .{{1,300}}?"
         rf"KV cache memory reduced to (?P<kv_cache_gib>{NUMBER}) GiB",
         MemoryBudgetSet,
-        samples=(
-            Sample(
-                "INFO 09-16 14:14:04 [gpu_worker.py:667] Reserving 2.0 GiB of GPU memory "
-                "for frontend multimodal decoding (1.0 GiB raw-frame semaphore budget, "
-                "1.0 GiB decoder+CUDA-context across 1 API server(s) @ 1.0 GiB/server); "
-                "KV cache memory reduced to 20.5 GiB.",
-                {"kv_cache_bytes": round(20.5 * GIB)},
-            ),
+        Sample(
+            "INFO 09-16 14:14:04 [gpu_worker.py:667] Reserving 2.0 GiB of GPU memory "
+            "for frontend multimodal decoding (1.0 GiB raw-frame semaphore budget, "
+            "1.0 GiB decoder+CUDA-context across 1 API server(s) @ 1.0 GiB/server); "
+            "KV cache memory reduced to 20.5 GiB.",
+            {"kv_cache_bytes": round(20.5 * GIB)},
         ),
     ),
-    LineRule(
+    line_rule(
         "memory_cpu",
         "GiB for KV cache",
         rf"(?:Auto|Explicitly) set \((?P<kv_cache_gib>{NUMBER})/(?P<total_gib>{NUMBER})\) GiB for KV "
         rf"cache on node \d{{1,5}}(?:, with (?P<usable_gib>{NUMBER}) GiB requested memory for "
         rf"the worker\. (?P<consumed_gib>{NUMBER}) GiB)?",
         MemoryBudgetSet,
-        device="cpu",
-        samples=(
-            Sample(
-                "INFO 09-16 14:14:04 [cpu_worker.py:262] Auto set (20.0/64.0) GiB for KV "
-                "cache on node 0, with 32.0 GiB requested memory for the worker. 12.0 GiB "
-                "memory was consumed by non-kv usages.",
-                {
-                    "kv_cache_bytes": 20 * GIB,
-                    "total_bytes": 64 * GIB,
-                    "usable_bytes": 32 * GIB,
-                    "consumed_bytes": 12 * GIB,
-                },
-            ),
-            Sample(
-                "INFO 09-16 14:14:04 [cpu_worker.py:262] Explicitly set (1.0/15.51) GiB "
-                "for KV cache on node 0.",
-                {"kv_cache_bytes": GIB, "usable_bytes": None},
-            ),
+        Sample(
+            "INFO 09-16 14:14:04 [cpu_worker.py:262] Auto set (20.0/64.0) GiB for KV "
+            "cache on node 0, with 32.0 GiB requested memory for the worker. 12.0 GiB "
+            "memory was consumed by non-kv usages.",
+            {
+                "kv_cache_bytes": 20 * GIB,
+                "total_bytes": 64 * GIB,
+                "usable_bytes": 32 * GIB,
+                "consumed_bytes": 12 * GIB,
+            },
         ),
+        Sample(
+            "INFO 09-16 14:14:04 [cpu_worker.py:262] Explicitly set (1.0/15.51) GiB "
+            "for KV cache on node 0.",
+            {"kv_cache_bytes": GIB, "usable_bytes": None},
+        ),
+        device="cpu",
     ),
-    LineRule(
+    line_rule(
         "memory_xpu_before",
         "Before memory profiling run",
         rf"Before memory profiling run, total GPU memory: (?P<total_mib>{NUMBER}) MB, model load "
         rf"takes (?P<weights_mib>{NUMBER}) MB",
         MemoryBudgetSet,
-        device="xpu",
-        samples=(
-            Sample(
-                "INFO 09-16 14:14:04 [xpu_worker.py:100] Before memory profiling run, "
-                "total GPU memory: 46679.00 MB, model load takes 15316.50 MB, free gpu "
-                "memory is 31000.00 MB.",
-                {"total_bytes": 46679 * MIB, "weights_bytes": round(15316.5 * MIB)},
-            ),
+        Sample(
+            "INFO 09-16 14:14:04 [xpu_worker.py:100] Before memory profiling run, "
+            "total GPU memory: 46679.00 MB, model load takes 15316.50 MB, free gpu "
+            "memory is 31000.00 MB.",
+            {"total_bytes": 46679 * MIB, "weights_bytes": round(15316.5 * MIB)},
         ),
+        device="xpu",
     ),
-    LineRule(
+    line_rule(
         "memory_xpu_after",
         "After memory profiling run",
         rf"After memory profiling run, peak memory usage is (?P<peak>{NUMBER}) MB, ?torch mem "
         rf"is (?P<torch>{NUMBER}) MB, non-torch mem is (?P<non_torch>{NUMBER}) MB, free gpu "
         rf"memory is {NUMBER} MB",
-        build=_xpu_after,
-        device="xpu",
-        samples=(
-            Sample(
-                "INFO 09-16 14:14:04 [xpu_worker.py:134] After memory profiling run, peak "
-                "memory usage is 16000.00 MB,torch mem is 15400.00 MB, non-torch mem is "
-                "128.00 MB, free gpu memory is 30000.00 MB.",
-                {"non_torch_bytes": 128 * MIB, "activation_bytes": 472 * MIB},
-            ),
+        _xpu_after,
+        Sample(
+            "INFO 09-16 14:14:04 [xpu_worker.py:134] After memory profiling run, peak "
+            "memory usage is 16000.00 MB,torch mem is 15400.00 MB, non-torch mem is "
+            "128.00 MB, free gpu memory is 30000.00 MB.",
+            {"non_torch_bytes": 128 * MIB, "activation_bytes": 472 * MIB},
         ),
+        device="xpu",
     ),
-    LineRule(
+    line_rule(
         "v0_profiled_in_one",
         "Memory profiling results: total_gpu_memory=",
         # Up to 0.6.5 (`worker/worker.py`); its peak holds weights and activations.
@@ -332,39 +307,34 @@ MEMORY_RULES: tuple[LineRule, ...] = (
         rf"usage={NUMBER}GiB peak_torch_memory={NUMBER}GiB memory_usage_post_profile={NUMBER}Gi[bB] "
         rf"non_torch_memory=(?P<non_torch_gib>{NUMBER})GiB kv_cache_size=(?P<kv_cache_gib>{NUMBER})GiB "
         rf"gpu_memory_utilization={_UTILIZATION}",
-        build=_profiled_in_one,
-        samples=(
-            Sample(
-                "INFO 11-27 02:16:23 worker.py:232] Memory profiling results: "
-                "total_gpu_memory=139.72GiB initial_memory_usage=19.65GiB "
-                "peak_torch_memory=16.53GiB memory_usage_post_profile=22.18GiB "
-                "non_torch_memory=5.68GiB kv_cache_size=110.52GiB "
-                "gpu_memory_utilization=0.95",
-                {
-                    "total_bytes": round(139.72 * GIB),
-                    "non_torch_bytes": round(5.68 * GIB),
-                    "kv_cache_bytes": round(110.52 * GIB),
-                    "gpu_memory_utilization": 0.95,
-                },
-            ),
+        _profiled_in_one,
+        Sample(
+            "INFO 11-27 02:16:23 worker.py:232] Memory profiling results: "
+            "total_gpu_memory=139.72GiB initial_memory_usage=19.65GiB "
+            "peak_torch_memory=16.53GiB memory_usage_post_profile=22.18GiB "
+            "non_torch_memory=5.68GiB kv_cache_size=110.52GiB "
+            "gpu_memory_utilization=0.95",
+            {
+                "total_bytes": round(139.72 * GIB),
+                "non_torch_bytes": round(5.68 * GIB),
+                "kv_cache_bytes": round(110.52 * GIB),
+                "gpu_memory_utilization": 0.95,
+            },
         ),
     ),
-    LineRule(
+    cuda_rule(
         "v0_profiled_total",
         "the current vLLM instance can use",
         rf"the current vLLM instance can use total_gpu_memory \((?P<total_gib>{NUMBER})GiB\) x "
         rf"gpu_memory_utilization \({_UTILIZATION}\) = (?P<usable_gib>{NUMBER})GiB",
         MemoryBudgetSet,
-        device="cuda",
-        samples=(
-            Sample(
-                "INFO 03-21 20:15:45 [worker.py:267] the current vLLM instance can use "
-                "total_gpu_memory (79.19GiB) x gpu_memory_utilization (0.90) = 71.27GiB",
-                {"usable_bytes": round(71.27 * GIB), "gpu_memory_utilization": 0.9},
-            ),
+        Sample(
+            "INFO 03-21 20:15:45 [worker.py:267] the current vLLM instance can use "
+            "total_gpu_memory (79.19GiB) x gpu_memory_utilization (0.90) = 71.27GiB",
+            {"usable_bytes": round(71.27 * GIB), "gpu_memory_utilization": 0.9},
         ),
     ),
-    LineRule(
+    cuda_rule(
         "v0_profiled_parts",
         "model weights take",
         rf"model weights take (?P<weights_gib>{NUMBER})GiB; non_torch_memory takes "
@@ -372,14 +342,11 @@ MEMORY_RULES: tuple[LineRule, ...] = (
         rf"(?P<activation_gib>{NUMBER})GiB; the rest of the memory reserved for KV Cache is "
         rf"(?P<kv_cache_gib>{NUMBER})GiB",
         MemoryBudgetSet,
-        device="cuda",
-        samples=(
-            Sample(
-                "INFO 03-21 20:15:45 [worker.py:267] model weights take 12.55GiB; "
-                "non_torch_memory takes 0.16GiB; PyTorch activation peak memory takes "
-                "2.38GiB; the rest of the memory reserved for KV Cache is 56.18GiB.",
-                {"kv_cache_bytes": round(56.18 * GIB)},
-            ),
+        Sample(
+            "INFO 03-21 20:15:45 [worker.py:267] model weights take 12.55GiB; "
+            "non_torch_memory takes 0.16GiB; PyTorch activation peak memory takes "
+            "2.38GiB; the rest of the memory reserved for KV Cache is 56.18GiB.",
+            {"kv_cache_bytes": round(56.18 * GIB)},
         ),
     ),
 )

@@ -3,12 +3,21 @@
 Source: vLLM `config/`, `platforms/`, `compilation/`, `v1/core/kv_cache_utils.py`,
 `v1/core/kv_cache_planning.py`, `v1/kv_offload/`, `v1/simple_kv_offload/`, `v1/hisparse/`,
 `multimodal/gpu_ipc_memory.py`, `utils/numa_utils.py`, `renderers/base.py`,
-`entrypoints/openai/speech_to_text.py`, `v1/worker/gpu_model_runner.py`.
+`entrypoints/openai/speech_to_text.py`, `v1/worker/gpu_model_runner.py`,
+`v1/spec_decode/llm_base_proposer.py`, `logging_utils/dump_input.py`.
 """
 
 from __future__ import annotations
 
-from parsers.base import NUMBER, LineRule, Sample, note_rule, phase_rule
+from parsers.base import (
+    NUMBER,
+    LineRule,
+    Sample,
+    line_rule,
+    note_rule,
+    phase_end,
+    phase_start,
+)
 from warmup_insights.model.events import ConfigRecorded
 from warmup_insights.units import GIB, MIB
 
@@ -56,8 +65,8 @@ NOTE_RULES: tuple[LineRule, ...] = (
         r"Forcing (?:DYNAMO_ONCE|CompilationMode|enforce eager)|"
         r"using PIECEWISE CUDA graphs and excluding MoE).{0,300})",
         "cuda_graphs",
-        "WARNING 06-03 05:44:02 [model.py:1957] CUDA graph is not supported for Grok1 on "
-        "ROCm yet, fallback to eager mode.",
+        "WARNING 06-03 05:44:02 [model.py:1957] CUDA graph is not supported for Grok1 "
+        "on ROCm yet, fallback to eager mode.",
         files=_CONFIG,
     ),
     note_rule(
@@ -85,8 +94,8 @@ NOTE_RULES: tuple[LineRule, ...] = (
         r".{1,80}? does not support full CUDA graphs; .{1,100}|"
         r"No valid cudagraph sizes after rounding .{1,300}",
         "cuda_graphs",
-        "INFO 02-05 00:05:36 [config.py:271] Overriding max cuda graph capture size to "
-        "768 for performance.",
+        "INFO 02-05 00:05:36 [config.py:271] Overriding max cuda graph capture size "
+        "to 768 for performance.",
         values={"max_size": 768},
         startup_only=True,
     ),
@@ -107,25 +116,23 @@ NOTE_RULES: tuple[LineRule, ...] = (
             "each_bytes": round(1.25 * MIB),
         },
     ),
-    LineRule(
+    line_rule(
         "model_runner",
         ("Using V2 Model Runner", "using the V1 model runner instead"),
         r"Using (?P<version>V\d) Model Runner|.{0,200}?; using the (?P<instead>V\d) model "
         r"runner instead",
-        build=lambda match: ConfigRecorded(
+        lambda match: ConfigRecorded(
             settings={"model_runner": match["version"] or match["instead"]}
         ),
-        samples=(
-            Sample(
-                "(Worker pid=2) INFO 07-25 14:02:32 [gpu_worker.py:378] Using V2 Model "
-                "Runner",
-                {"settings": {"model_runner": "V2"}},
-            ),
-            Sample(
-                "WARNING 11-20 07:44:35 [vllm.py:577] Model Runner V2 requires Triton; "
-                "using the V1 model runner instead.",
-                {"settings": {"model_runner": "V1"}},
-            ),
+        Sample(
+            "(Worker pid=2) INFO 07-25 14:02:32 [gpu_worker.py:378] Using V2 Model "
+            "Runner",
+            {"settings": {"model_runner": "V2"}},
+        ),
+        Sample(
+            "WARNING 11-20 07:44:35 [vllm.py:577] Model Runner V2 requires Triton; "
+            "using the V1 model runner instead.",
+            {"settings": {"model_runner": "V1"}},
         ),
     ),
     note_rule(
@@ -149,8 +156,8 @@ NOTE_RULES: tuple[LineRule, ...] = (
         r"yet\. Disabling .{1,100}|"
         r"`torch\.compile` is turned on, but the model .{1,300})",
         "compile",
-        "WARNING 01-16 20:04:12 [decorators.py:300] Cannot save aot compilation to path "
-        "/c/model, error: x",
+        "WARNING 01-16 20:04:12 [decorators.py:300] Cannot save aot compilation to "
+        "path /c/model, error: x",
         startup_only=True,
     ),
     note_rule(
@@ -172,8 +179,8 @@ NOTE_RULES: tuple[LineRule, ...] = (
         r"There is a latency regression when using chunked local attention with the hybrid "
         r"KV cache manager\. .{1,300}",
         "kv_cache",
-        "WARNING 07-16 20:03:56 [kv_cache_utils.py:900] Add 2 padding layers, may waste "
-        "at most 6.25% KV cache memory",
+        "WARNING 07-16 20:03:56 [kv_cache_utils.py:900] Add 2 padding layers, may "
+        "waste at most 6.25% KV cache memory",
         startup_only=True,
     ),
     note_rule(
@@ -189,20 +196,17 @@ NOTE_RULES: tuple[LineRule, ...] = (
         r"Created mmap file .{1,300}|HiSparse HMA: .{1,300}|Enabled experimental HiSparse HMA .{1,200}|"
         r"RoutedExpertsManager CPU buffer: .{1,200}",
         "kv_offload",
-        "INFO 09-16 20:04:12 [manager.py:120] SimpleCPUOffloadScheduler: Allocating 2048 "
-        "offload blocks (16.00 GB, mode=eager, backend=cpu)",
+        "INFO 09-16 20:04:12 [manager.py:120] SimpleCPUOffloadScheduler: Allocating "
+        "2048 offload blocks (16.00 GB, mode=eager, backend=cpu)",
         startup_only=True,
     ),
-    phase_rule(
+    phase_start(
         "kv_offload_allocates",
         "CPU tensors...",
         r"Allocating \d{1,7} CPU tensors\.\.\.",
         "kv_cache",
-        "start",
-        Sample(
-            "(Worker_TP0 pid=7) INFO 09-16 20:04:12 [cpu_gpu.py:379] Allocating 1 CPU "
-            "tensors..."
-        ),
+        "(Worker_TP0 pid=7) INFO 09-16 20:04:12 [cpu_gpu.py:379] Allocating 1 CPU "
+        "tensors...",
     ),
     note_rule(
         "memory_set_aside",
@@ -223,8 +227,8 @@ NOTE_RULES: tuple[LineRule, ...] = (
         r"Total CPU offloaded parameters: .{1,60}|"
         r"\[PrefetchOffloader\] Initialized \d{1,7} modules\. .{1,300}",
         "memory",
-        "DEBUG 09-16 20:04:12 [base_loader.py:70] Peak GPU memory after loading weights: "
-        "15.25 GiB",
+        "DEBUG 09-16 20:04:12 [base_loader.py:70] Peak GPU memory after loading "
+        "weights: 15.25 GiB",
         values={"peak_bytes": round(15.25 * GIB)},
         startup_only=True,
     ),
@@ -242,8 +246,8 @@ NOTE_RULES: tuple[LineRule, ...] = (
         ("Binding worker subprocess", "Binding EngineCore subprocess"),
         r"Binding (?:worker|EngineCore) subprocess \(.{1,100}?\) to .{1,300}",
         "numa",
-        "INFO 07-16 19:53:01 [numa_utils.py:331] Binding worker subprocess (local_rank=1, "
-        "gpu_index=1) to CPUs 0-31 and NUMA node 0",
+        "INFO 07-16 19:53:01 [numa_utils.py:331] Binding worker subprocess "
+        "(local_rank=1, gpu_index=1) to CPUs 0-31 and NUMA node 0",
         startup_only=True,
     ),
     note_rule(
@@ -284,13 +288,12 @@ NOTE_RULES: tuple[LineRule, ...] = (
         "WARNING 07-16 20:04:14 [base.py:380] Multi-modal warmup failed",
         startup_only=True,
     ),
-    phase_rule(
+    phase_end(
         "frontend_warmup_took",
         ("preprocessing warmup completed", "processor warmup completed"),
         r"(?:Audio preprocessing|Input processor) warmup completed in "
         r"(?P<duration_s>[\d.]{1,12})s",
         "speech_warmup",
-        "end",
         Sample(
             "INFO 01-16 20:04:14 [speech_to_text.py:174] Audio preprocessing warmup "
             "completed in 3.25s",
@@ -310,5 +313,42 @@ NOTE_RULES: tuple[LineRule, ...] = (
         "INFO 01-16 20:03:14 [enc_dec_model_runner.py:180] Starting profile run for "
         "multi-modal models.",
         startup_only=True,
+    ),
+    line_rule(
+        "plain",
+        # Words that matter, and no fact of a start.
+        (
+            "haring target model ",
+            "Torch profiler disabled",
+            "Running batch with cudagraph_mode: ",
+            "Dumping ",
+            "Initialized sharding configuration",
+            "[MoE requantization]",
+            "Hybrid KV cache layout",
+            "Compilation num_layers = ",
+        ),
+        r"(?:Detected \w{1,40} model.{0,200}?)?Sharing target model "
+        r"(?:embedding weights|lm_head weights|topk_indices_buffer) with the draft|"
+        r"(?:Rank \d{1,5}: )?Torch profiler disabled|Dumping scheduler (?:output|stats)|"
+        r"Running batch with cudagraph_mode: |"
+        # tpu-inference `tpu_platform.py`, `layers/`, `runner/kv_cache_manager.py`.
+        r"Initialized sharding configuration: |\[MoE requantization\]: re-quantizing MoE "
+        r"weights to |Hybrid KV cache layout: num_kv_cache_groups=|Compilation num_layers = \d",
+        None,
+        "INFO 07-26 03:15:01 [llm_base_proposer.py:1473] Sharing target model "
+        "embedding weights with the draft model.",
+        "INFO 08-05 12:13:48 [gpu_model_runner.py:6859] Rank 0: Torch profiler "
+        "disabled for CUDA graph capture",
+        "DEBUG 11-26 16:08:03 [v1/worker/gpu_model_runner.py:4310] Running batch with "
+        "cudagraph_mode: NONE, batch_descriptor: BatchDescriptor(num_tokens=3)",
+        "ERROR 06-13 21:02:05 [dump_input.py:81] Dumping scheduler stats: "
+        "SchedulerStats(num_running_reqs=1, kv_cache_usage=0.5)",
+        "INFO 11-04 22:31:49 [tpu_jax.py:118] Initialized sharding configuration: "
+        "ShardingConfigManager(total_devices=8)",
+        "INFO 06-26 20:50:03 [moe_weights.py:1239] [MoE requantization]: "
+        "re-quantizing MoE weights to float8_e4m3fn",
+        "INFO 06-26 20:33:42 [kv_cache_manager.py:912] Hybrid KV cache layout: "
+        "num_kv_cache_groups=1, num_kv_cache_tensors=30",
+        "WARNING 04-09 05:08:46 [kv_cache_manager.py:251] Compilation num_layers = 60",
     ),
 )

@@ -10,7 +10,17 @@ from __future__ import annotations
 
 import re
 
-from parsers.base import NUMBER, SECONDS, LineRule, Made, Sample, note_rule, phase_rule
+from parsers.base import (
+    NUMBER,
+    SECONDS,
+    LineRule,
+    Made,
+    Sample,
+    line_rule,
+    note_rule,
+    phase_end,
+    phase_start,
+)
 from parsers.engine.convert import text_of, words_of
 from warmup_insights.model.events import (
     MemoryBudgetSet,
@@ -79,184 +89,147 @@ def _plan_applied(match: re.Match[str]) -> list[Made]:
 
 
 STAGE_RULES: tuple[LineRule, ...] = (
-    phase_rule(
+    phase_end(
         "multimodal_warmup_took",
         "ulti-modal warmup completed",
         rf"(?:Readonly m|M)ulti-modal warmup completed in {SECONDS}s",
         "multimodal_warmup",
-        "end",
         Sample(
             "(APIServer pid=1) INFO 07-16 20:04:15 [base.py:65] Multi-modal warmup "
             "completed in 8.175s",
             {"duration_s": 8.175},
         ),
     ),
-    LineRule(
+    line_rule(
         "chat_template_took",
         "Chat template warmup completed",
         r"Chat template warmup completed in (?P<took>[\d.]{1,12}m?s)",
-        build=_chat_template,
-        samples=(
-            Sample(
-                "(APIServer pid=1) DEBUG 07-16 20:04:15 [base.py:379] Chat template "
-                "warmup completed in 0.175s",
-                {"name": "chat_template_warmup", "duration_s": 0.175},
-            ),
-            Sample(
-                "(APIServer pid=1) INFO 03-08 08:25:36 [serving.py:218] Chat template "
-                "warmup completed in 1380.6ms",
-                {"name": "chat_template_warmup", "duration_s": 1.3806},
-            ),
+        _chat_template,
+        Sample(
+            "(APIServer pid=1) DEBUG 07-16 20:04:15 [base.py:379] Chat template "
+            "warmup completed in 0.175s",
+            {"name": "chat_template_warmup", "duration_s": 0.175},
+        ),
+        Sample(
+            "(APIServer pid=1) INFO 03-08 08:25:36 [serving.py:218] Chat template "
+            "warmup completed in 1380.6ms",
+            {"name": "chat_template_warmup", "duration_s": 1.3806},
         ),
     ),
-    phase_rule(
+    phase_start(
         "cpu_warmup_started",
         "Warming up model for the compilation",
         r"Warming up model for the compilation\.\.\.",
         "model_warmup",
-        "start",
-        Sample(
-            "INFO 10-28 13:27:48 [cpu_model_runner.py:77] Warming up model for the "
-            "compilation..."
-        ),
+        "INFO 10-28 13:27:48 [cpu_model_runner.py:77] Warming up model for the "
+        "compilation...",
     ),
-    phase_rule(
+    phase_end(
         "cpu_warmup_done",
         "Warming up done",
         r"Warming up done\.",
         "model_warmup",
-        "end",
-        Sample("INFO 10-28 13:27:50 [cpu_model_runner.py:87] Warming up done."),
+        "INFO 10-28 13:27:50 [cpu_model_runner.py:87] Warming up done.",
     ),
-    LineRule(
+    line_rule(
         "encoder_graphs_took",
         "Encoder graph capturing finished",
         r"Encoder graph capturing finished in (?P<seconds>[\d.]{1,12}) secs, took "
         rf"(?P<taken>{NUMBER}) GiB",
-        build=_encoder_captured,
-        samples=(
-            Sample(
-                "INFO 09-16 20:04:12 [mm_encoder_model_runner.py:94] Encoder graph "
-                "capturing finished in 12 secs, took 0.80 GiB (24 graphs)",
-                {"name": "encoder_graph_capture", "duration_s": 12.0},
-            ),
+        _encoder_captured,
+        Sample(
+            "INFO 09-16 20:04:12 [mm_encoder_model_runner.py:94] Encoder graph "
+            "capturing finished in 12 secs, took 0.80 GiB (24 graphs)",
+            {"name": "encoder_graph_capture", "duration_s": 12.0},
         ),
     ),
-    LineRule(
+    line_rule(
         "encoder_graphs_complete",
         "Encoder CUDA graph capture complete",
         r"Encoder CUDA graph capture complete\. Captured (?P<count>\d{1,7}) "
         r"(?:graphs|budget graphs|global \+ (?P<local>\d{1,7}) local budget graphs)",
-        build=_encoder_complete,
-        samples=(
-            Sample(
-                "INFO 09-16 20:04:12 [encoder_cudagraph.py:269] Encoder CUDA graph "
-                "capture complete. Captured 24 graphs across 3 paths.",
-                {"name": "encoder_graph_capture", "edge": "end"},
-            ),
+        _encoder_complete,
+        Sample(
+            "INFO 09-16 20:04:12 [encoder_cudagraph.py:269] Encoder CUDA graph "
+            "capture complete. Captured 24 graphs across 3 paths.",
+            {"name": "encoder_graph_capture", "edge": "end"},
         ),
     ),
-    LineRule(
+    line_rule(
         "sleep_took",
         ("to fall asleep", "seconds to wake up", "to discard tags"),
         r"It took (?P<seconds>[\d.]{1,16}) seconds to (?P<action>fall asleep|wake up|"
         r"discard)(?: tags (?P<tags>.{1,200}?))?\.\s*$",
-        build=_slept,
-        samples=(
-            Sample(
-                "INFO 09-16 20:14:12 [abstract.py:408] It took 1.250000 seconds to fall "
-                "asleep.",
-                {"action": "sleep", "duration_s": 1.25, "tags": []},
-            ),
-            Sample(
-                "INFO 03-16 20:15:12 executor_base.py:219] It took 0.750000 seconds to "
-                "wake up.",
-                {"action": "wake_up", "duration_s": 0.75, "tags": []},
-            ),
-            Sample(
-                "INFO 09-16 20:15:12 [abstract.py:426] It took 0.500000 seconds to wake "
-                "up tags {'weights', 'kv_cache'}.",
-                {
-                    "action": "wake_up",
-                    "duration_s": 0.5,
-                    "tags": ["weights", "kv_cache"],
-                },
-            ),
+        _slept,
+        Sample(
+            "INFO 09-16 20:14:12 [abstract.py:408] It took 1.250000 seconds to fall "
+            "asleep.",
+            {"action": "sleep", "duration_s": 1.25, "tags": []},
+        ),
+        Sample(
+            "INFO 03-16 20:15:12 executor_base.py:219] It took 0.750000 seconds to "
+            "wake up.",
+            {"action": "wake_up", "duration_s": 0.75, "tags": []},
+        ),
+        Sample(
+            "INFO 09-16 20:15:12 [abstract.py:426] It took 0.500000 seconds to wake "
+            "up tags {'weights', 'kv_cache'}.",
+            {"action": "wake_up", "duration_s": 0.5, "tags": ["weights", "kv_cache"]},
         ),
     ),
-    LineRule(
+    line_rule(
         "sleep_freed",
-        ("Sleep mode freed", "Sleep mode (level="),
+        ("Sleep mode freed", "Sleep mode (level=", "MemAllocator: sleep freed"),
         rf"Sleep mode (?:\(level=\d\) )?freed (?P<freed_gib>{NUMBER}) GiB memory, "
-        rf"(?P<used_gib>{NUMBER}) GiB memory is still in use",
-        SleepModeChanged,
-        fixed={"action": "sleep"},
-        samples=(
-            Sample(
-                "INFO 09-16 20:14:12 [gpu_worker.py:335] Sleep mode freed 60.5 GiB "
-                "memory, 1.25 GiB memory is still in use.",
-                {
-                    "action": "sleep",
-                    "freed_bytes": round(60.5 * GIB),
-                    "used_bytes": round(1.25 * GIB),
-                },
-            ),
-            Sample(  # vllm-ascend `worker/worker.py`
-                "INFO 09-16 20:14:12 [worker.py:240] Sleep mode (level=1) freed 60.50 "
-                "GiB memory, 1.25 GiB memory is still in use.",
-                {
-                    "freed_bytes": round(60.5 * GIB),
-                    "used_bytes": round(1.25 * GIB),
-                },
-            ),
-        ),
-    ),
-    LineRule(
-        "sleep_offloaded",
-        "MemAllocator: sleep freed",
+        rf"(?P<used_gib>{NUMBER}) GiB memory is still in use|"
+        # What the allocator freed is part of what the worker states.
         rf"(?:CuMem|XpuMem)Allocator: sleep freed {NUMBER} GiB memory in total, of which "
         rf"(?P<host_gib>{NUMBER}) GiB is backed up in CPU",
         SleepModeChanged,
-        fixed={"action": "sleep"},
-        samples=(
-            Sample(
-                "INFO 09-16 20:14:12 [cumem.py:282] CuMemAllocator: sleep freed 60.50 "
-                "GiB memory in total, of which 15.00 GiB is backed up in CPU and the "
-                "rest 45.50 GiB is discarded directly.",
-                {"action": "sleep", "freed_bytes": None, "host_bytes": 15 * GIB},
-            ),
+        Sample(
+            "INFO 09-16 20:14:12 [gpu_worker.py:335] Sleep mode freed 60.5 GiB "
+            "memory, 1.25 GiB memory is still in use.",
+            {"freed_bytes": round(60.5 * GIB), "used_bytes": round(1.25 * GIB)},
         ),
+        Sample(  # vllm-ascend `worker/worker.py`
+            "INFO 09-16 20:14:12 [worker.py:240] Sleep mode (level=1) freed 60.50 GiB "
+            "memory, 1.25 GiB memory is still in use.",
+            {"freed_bytes": round(60.5 * GIB), "used_bytes": round(1.25 * GIB)},
+        ),
+        Sample(
+            "INFO 09-16 20:14:12 [cumem.py:282] CuMemAllocator: sleep freed 60.50 GiB "
+            "memory in total, of which 15.00 GiB is backed up in CPU and the rest "
+            "45.50 GiB is discarded directly.",
+            {"freed_bytes": None, "host_bytes": 15 * GIB},
+        ),
+        fixed={"action": "sleep"},
     ),
-    LineRule(
+    line_rule(
         "sleep_discarded",
         "MemAllocator: discarded",
         rf"(?:CuMem|XpuMem)Allocator: discarded (?P<freed_gib>{NUMBER}) GiB for tags "
         r"(?P<tags>.{1,200}?)\.\s*$",
         SleepModeChanged,
-        fixed={"action": "discard"},
-        samples=(
-            Sample(
-                "INFO 09-16 20:14:12 [cumem.py:319] CuMemAllocator: discarded 45.50 GiB "
-                "for tags ('kv_cache',).",
-                {"freed_bytes": round(45.5 * GIB), "tags": ["kv_cache"]},
-            ),
+        Sample(
+            "INFO 09-16 20:14:12 [cumem.py:319] CuMemAllocator: discarded 45.50 GiB "
+            "for tags ('kv_cache',).",
+            {"freed_bytes": round(45.5 * GIB), "tags": ["kv_cache"]},
         ),
+        fixed={"action": "discard"},
     ),
-    LineRule(
+    line_rule(
         "startup_plan_applied",
         "Applying persisted startup plan",
         r"(?P<text>Applying persisted startup plan \(fingerprint \w{1,80}\): "
         r"kv_cache_memory_bytes=(?P<bytes>\d{1,18}) .{1,40}?recorded free-memory baseline "
         rf"(?P<baseline_gib>{NUMBER}) GiB, current (?P<free_gib>{NUMBER}) GiB.{{1,300}})",
-        build=_plan_applied,
-        samples=(
-            Sample(
-                "INFO 09-16 20:04:12 [startup_plan.py:153] Applying persisted startup "
-                "plan (fingerprint ab12): kv_cache_memory_bytes=8417154969 (7.84 GiB), "
-                "recorded free-memory baseline 78.57 GiB, current 78.57 GiB. Memory "
-                "profiling will be skipped.",
-                {"kv_cache_bytes": 8417154969},
-            ),
+        _plan_applied,
+        Sample(
+            "INFO 09-16 20:04:12 [startup_plan.py:153] Applying persisted startup "
+            "plan (fingerprint ab12): kv_cache_memory_bytes=8417154969 (7.84 GiB), "
+            "recorded free-memory baseline 78.57 GiB, current 78.57 GiB. Memory "
+            "profiling will be skipped.",
+            {"kv_cache_bytes": 8417154969},
         ),
     ),
     note_rule(
@@ -265,13 +238,10 @@ STAGE_RULES: tuple[LineRule, ...] = (
         rf"Startup plan not applied: current free memory \((?P<free_gib>{NUMBER}) GiB\) is "
         rf"below the recorded baseline \((?P<baseline_gib>{NUMBER}) GiB\).{{0,200}}",
         "startup_plan",
-        "INFO 09-16 20:04:12 [startup_plan.py:123] Startup plan not applied: current free "
-        "memory (70.50 GiB) is below the recorded baseline (78.50 GiB); falling back to "
-        "full memory profiling.",
-        values={
-            "free_bytes": round(70.5 * GIB),
-            "baseline_bytes": round(78.5 * GIB),
-        },
+        "INFO 09-16 20:04:12 [startup_plan.py:123] Startup plan not applied: current "
+        "free memory (70.50 GiB) is below the recorded baseline (78.50 GiB); falling "
+        "back to full memory profiling.",
+        values={"free_bytes": round(70.5 * GIB), "baseline_bytes": round(78.5 * GIB)},
         outcome="refused",
     ),
     note_rule(
@@ -310,8 +280,8 @@ STAGE_RULES: tuple[LineRule, ...] = (
         r"Gemma4 MTP: captured centroids CUDA graphs for sizes (?P<batch_sizes>.{1,200})",
         "cuda_graphs",
         "WARNING 09-16 20:04:12 [encoder_cudagraph.py:252] Capturing 240 encoder CUDA "
-        "graphs; capture axes multiply the per-budget graph count, consider pruning axis "
-        "keys.",
+        "graphs; capture axes multiply the per-budget graph count, consider pruning "
+        "axis keys.",
         values={"num_graphs": 240},
     ),
     note_rule(
@@ -321,9 +291,9 @@ STAGE_RULES: tuple[LineRule, ...] = (
         rf"(?P<initial_gib>{NUMBER}) GiB, current (?P<free_gib>{NUMBER}) GiB\)\. Sizing the "
         rf"KV cache from the (?P<reserved_gib>{NUMBER}) GiB torch reserved.{{0,100}}",
         "memory",
-        "WARNING 09-16 20:04:12 [gpu_worker.py:146] Free memory grew by 1.5 GiB during "
-        "profiling (initial 70.0 GiB, current 71.5 GiB). Sizing the KV cache from the "
-        "20.0 GiB torch reserved instead of the profiling difference.",
+        "WARNING 09-16 20:04:12 [gpu_worker.py:146] Free memory grew by 1.5 GiB "
+        "during profiling (initial 70.0 GiB, current 71.5 GiB). Sizing the KV cache "
+        "from the 20.0 GiB torch reserved instead of the profiling difference.",
         values={
             "grown_bytes": round(1.5 * GIB),
             "initial_bytes": 70 * GIB,
@@ -347,11 +317,11 @@ STAGE_RULES: tuple[LineRule, ...] = (
         r"(?P<duration_s>[\d.]{1,12})s \((?:total |cumulative=)(?P<total_s>[\d.]{1,12})s\)"
         r".{0,200}",
         "kernel_warmup",
-        "INFO 09-16 20:04:12 [flydsl.py:390] Built FlyDSL UltraQuant kernel #1 in 2.50s "
-        "(total 2.6s), key=x",
+        "INFO 09-16 20:04:12 [flydsl.py:390] Built FlyDSL UltraQuant kernel #1 in "
+        "2.50s (total 2.6s), key=x",
         values={"number": 1, "duration_s": 2.5, "total_s": 2.6},
     ),
-    LineRule(
+    line_rule(
         "encoder_profile",
         (
             "Encoder cache will be initialized",
@@ -359,14 +329,12 @@ STAGE_RULES: tuple[LineRule, ...] = (
         ),
         r"(?P<runs>Encoder cache will be initialized with a budget of ).{1,300}|"
         r"Skipping memory profiling for multimodal encoder .{1,100}",
-        build=_encoder_profiled,
-        samples=(
-            Sample(
-                "INFO 09-16 20:04:12 [gpu_model_runner.py:6104] Encoder cache will be "
-                "initialized with a budget of 8192 tokens, and profiled with 1 image "
-                "items of the maximum feature size.",
-                {"name": "profile_run", "edge": "start"},
-            ),
+        _encoder_profiled,
+        Sample(
+            "INFO 09-16 20:04:12 [gpu_model_runner.py:6104] Encoder cache will be "
+            "initialized with a budget of 8192 tokens, and profiled with 1 image "
+            "items of the maximum feature size.",
+            {"name": "profile_run", "edge": "start"},
         ),
     ),
 )

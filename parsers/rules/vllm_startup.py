@@ -8,15 +8,10 @@ from __future__ import annotations
 
 import re
 
-from parsers.base import LineRule, Made, Sample
+from parsers.base import LineRule, Made, Sample, line_rule
 from parsers.engine.convert import int_of, model_of, settings_of, text_of
 from parsers.engine.signals import RankNamed
-from warmup_insights.model.events import (
-    ConfigRecorded,
-    Note,
-    PhaseMarked,
-    ServerReady,
-)
+from warmup_insights.model.events import ConfigRecorded, Note, PhaseMarked, ServerReady
 
 
 def _namespace(match: re.Match[str]) -> list[Made]:
@@ -50,10 +45,7 @@ def _arguments(match: re.Match[str]) -> list[Made]:
         settings=settings, model=_model(model),
         device_kind=None if kind == "cuda" else kind,
     )  # fmt: skip
-    return [
-        recorded,
-        PhaseMarked(name="configure", edge="start"),
-    ]
+    return [recorded, PhaseMarked(name="configure", edge="start")]
 
 
 def _engine(match: re.Match[str]) -> list[Made]:
@@ -120,8 +112,9 @@ def _setting_rule(
         stated = int_of(text) if isinstance(value, int) else text_of(text)
         return ConfigRecorded(settings={key: stated})
 
-    samples = (Sample(line, {"settings": {key: value}}),)
-    return LineRule(key, hint, pattern, build=build, samples=samples)
+    return line_rule(
+        key, hint, pattern, build, Sample(line, {"settings": {key: value}})
+    )
 
 
 _DEVICES = {
@@ -143,148 +136,125 @@ def _model(value: object) -> str | None:
 
 
 CONFIG_RULES: tuple[LineRule, ...] = (
-    LineRule(
+    line_rule(
         "banner_version",
         (" version ", "vLLM API server version"),
         # A source tree that was not installed is `dev` (`version.py`).
         r"[▀-▟\s]{0,60}(?:vLLM (?:API|gRPC) server )?version "
         r"(?P<version>\d[\w.+-]{0,80}|dev)\s*$",
         ConfigRecorded,
-        starts=1,
-        samples=(
-            Sample(
-                "(APIServer pid=148236) INFO 07-16 19:52:39 [api_utils.py:458]  ▄▄ ▄█ "
-                "█     █     █ ▀▄▀ █  version dev",
-                {"version": "dev"},
-            ),
-            Sample(
-                "(APIServer pid=148236) INFO 07-16 19:52:39 [api_utils.py:345]  ▄▄ ▄█ "
-                "█     █     █ ▀▄▀ █  version 0.23.1rc1.dev1201+gd08eebad1",
-                {"version": "0.23.1rc1.dev1201+gd08eebad1"},
-            ),
+        Sample(
+            "(APIServer pid=148236) INFO 07-16 19:52:39 [api_utils.py:458]  ▄▄ ▄█ "
+            "█     █     █ ▀▄▀ █  version dev",
+            {"version": "dev"},
         ),
+        Sample(
+            "(APIServer pid=148236) INFO 07-16 19:52:39 [api_utils.py:345]  ▄▄ ▄█ "
+            "█     █     █ ▀▄▀ █  version 0.23.1rc1.dev1201+gd08eebad1",
+            {"version": "0.23.1rc1.dev1201+gd08eebad1"},
+        ),
+        starts=1,
     ),
-    LineRule(
+    line_rule(
         "arguments",
         "non-default args: ",
         r"non-default args: (?P<rest>\{.*)",
-        build=_arguments,
-        starts=2,
-        samples=(
-            Sample(
-                "(APIServer pid=1) INFO 07-16 19:52:39 [api_utils.py:273] non-default "
-                "args: {'model': 'a/b', 'max_model_len': 4096, 'api_key': 'x'}",
-                {
-                    "model": "a/b",
-                    "settings": {
-                        "model": "a/b",
-                        "max_model_len": 4096,
-                        "api_key": "***",
-                    },
-                },
-            ),
+        _arguments,
+        Sample(
+            "(APIServer pid=1) INFO 07-16 19:52:39 [api_utils.py:273] non-default "
+            "args: {'model': 'a/b', 'max_model_len': 4096, 'api_key': 'x'}",
+            {
+                "model": "a/b",
+                "settings": {"model": "a/b", "max_model_len": 4096, "api_key": "***"},
+            },
         ),
+        starts=2,
     ),
-    LineRule(
+    line_rule(
         "arguments_namespace",
         "args: Namespace(",
         r"args: Namespace\((?P<rest>.*)",
-        build=_namespace,
-        starts=2,
-        samples=(
-            Sample(
-                "INFO 04-12 18:36:11 [api_server.py:1035] args: Namespace(port=8000, "
-                "api_key=None, model='a/b', gpu_memory_utilization=0.5)",
-                {
+        _namespace,
+        Sample(
+            "INFO 04-12 18:36:11 [api_server.py:1035] args: Namespace(port=8000, "
+            "api_key=None, model='a/b', gpu_memory_utilization=0.5)",
+            {
+                "model": "a/b",
+                "settings": {
+                    "port": 8000,
                     "model": "a/b",
-                    "settings": {
-                        "port": 8000,
-                        "model": "a/b",
-                        "gpu_memory_utilization": 0.5,
-                    },
+                    "gpu_memory_utilization": 0.5,
                 },
-            ),
+            },
         ),
+        starts=2,
     ),
-    LineRule(
+    line_rule(
         "engine_config",
         ("LLM engine (v", "LLM engine with config"),
         r"Initializing an? (?:LLM engine|(?:V[01] )?LLM engine \(v(?P<version>[^\s)]{1,80})\))"
         r" with config: (?P<rest>.*)",
-        build=_engine,
-        starts=3,
-        samples=(
-            Sample(
-                "INFO 11-20 07:31:58 [core.py:116] Initializing a V1 LLM engine "
-                "(v0.26.0) with config: model='/m', max_seq_len=1024, device_config=hpu",
-                {"version": "0.26.0", "model": "/m", "device_kind": "hpu"},
-            ),
-            Sample(
-                "INFO 01-11 15:51:02 llm_engine.py:70] Initializing an LLM engine with "
-                "config: model='a/b', max_seq_len=4096, tensor_parallel_size=1",
-                {"version": None, "model": "a/b"},
-            ),
+        _engine,
+        Sample(
+            "INFO 11-20 07:31:58 [core.py:116] Initializing a V1 LLM engine (v0.26.0) "
+            "with config: model='/m', max_seq_len=1024, device_config=hpu",
+            {"version": "0.26.0", "model": "/m", "device_kind": "hpu"},
         ),
+        Sample(
+            "INFO 01-11 15:51:02 llm_engine.py:70] Initializing an LLM engine with "
+            "config: model='a/b', max_seq_len=4096, tensor_parallel_size=1",
+            {"version": None, "model": "a/b"},
+        ),
+        starts=3,
     ),
-    LineRule(
+    line_rule(
         "engine_config_stated",
         ("LLM engine (v", "LLM engine with config"),
         # Printed when a step fails (`logging_utils/dump_input.py`).
         r"(?:(?:Dumping input data for )?V1 LLM engine \(v(?P<version>[^\s)]{1,80})\)|"
         r"Initializing a V1 LLM engine) with config: (?P<rest>.*)",
-        build=_stated,
-        samples=(
-            Sample(
-                "(EngineCore pid=7) ERROR 11-20 07:31:58 [dump_input.py:72] Dumping input "
-                "data for V1 LLM engine (v0.26.0) with config: model='/m', device_config=hpu",
-                {"version": "0.26.0", "model": "/m", "device_kind": "hpu"},
-            ),
+        _stated,
+        Sample(
+            "(EngineCore pid=7) ERROR 11-20 07:31:58 [dump_input.py:72] Dumping input "
+            "data for V1 LLM engine (v0.26.0) with config: model='/m', device_config=hpu",
+            {"version": "0.26.0", "model": "/m", "device_kind": "hpu"},
         ),
     ),
-    LineRule(
+    line_rule(
         "libraries_of_rocm",
         ("librccl.so", "ROCmFlashAttention"),
         r"(?:(?:Loading|Found) nccl from library \S{0,200}librccl\.so|"
         r"Using ROCmFlashAttention backend)",
+        None,
+        "INFO 04-16 23:49:56 pynccl.py:58] Loading nccl from library librccl.so.1",
+        "INFO 04-16 23:50:04 selector.py:38] Using ROCmFlashAttention backend.",
         device="rocm",
-        samples=(
-            Sample(
-                "INFO 04-16 23:49:56 pynccl.py:58] Loading nccl from library librccl.so.1"
-            ),
-            Sample(
-                "INFO 04-16 23:50:04 selector.py:38] Using ROCmFlashAttention backend."
-            ),
-        ),
         startup_only=True,
     ),
-    LineRule(
+    line_rule(
         "platform",
         ("detected platform", "Platform plugin"),
         r"(?:Automatically detected platform (?P<built_in>[a-z]\w{0,19})\.|"
         r"Platform plugin (?P<plugin>[a-z]\w{0,19}) is activated)",
-        build=_platform,
-        samples=(
-            Sample(
-                "INFO 04-12 18:36:10 [__init__.py:239] Automatically detected platform "
-                "rocm.",
-                {"device_kind": "rocm"},
-            ),
-            Sample(
-                "INFO 11-20 07:31:54 [__init__.py:237] Platform plugin hpu is activated",
-                {"device_kind": "hpu", "engine": "vllm-gaudi"},
-            ),
+        _platform,
+        Sample(
+            "INFO 04-12 18:36:10 [__init__.py:239] Automatically detected platform "
+            "rocm.",
+            {"device_kind": "rocm"},
+        ),
+        Sample(
+            "INFO 11-20 07:31:54 [__init__.py:237] Platform plugin hpu is activated",
+            {"device_kind": "hpu", "engine": "vllm-gaudi"},
         ),
     ),
-    LineRule(
+    line_rule(
         "pin_memory",
         "Pin memory is not supported on ",
         r"Pin memory is not supported on (?P<device>XPU|Neuron)\.",
-        build=lambda match: ConfigRecorded(device_kind=match["device"].lower()),
-        samples=(
-            Sample(
-                "WARNING 09-29 10:06:47 utils.py:564] Pin memory is not supported on XPU.",
-                {"device_kind": "xpu"},
-            ),
+        lambda match: ConfigRecorded(device_kind=match["device"].lower()),
+        Sample(
+            "WARNING 09-29 10:06:47 utils.py:564] Pin memory is not supported on XPU.",
+            {"device_kind": "xpu"},
         ),
     ),
     _setting_rule(
@@ -294,21 +264,19 @@ CONFIG_RULES: tuple[LineRule, ...] = (
         "INFO 11-20 07:31:58 [model.py:1788] Using max model len 1024",
         1024,
     ),
-    LineRule(
+    line_rule(
         "max_model_len_fitted",
         "Auto-fit max_model_len: ",
         r"Auto-fit max_model_len: (?:reduced from \d{1,12} to (?P<fitted>\d{1,12}) |"
         r"full model context length (?P<whole>\d{1,12}) fits |"
         r"attention-free model, using derived max_model_len=(?P<derived>\d{1,12})"
         r").{0,200}",
-        build=_auto_fit,
-        samples=(
-            Sample(
-                "INFO 09-16 20:02:46 [kv_cache_planning.py:1404] Auto-fit max_model_len: "
-                "reduced from 262144 to 65536 to fit in available KV cache memory (8.72 "
-                "GiB GPU)",
-                {"settings": {"max_model_len": 65536}},
-            ),
+        _auto_fit,
+        Sample(
+            "INFO 09-16 20:02:46 [kv_cache_planning.py:1404] Auto-fit max_model_len: "
+            "reduced from 262144 to 65536 to fit in available KV cache memory (8.72 "
+            "GiB GPU)",
+            {"settings": {"max_model_len": 65536}},
         ),
     ),
     _setting_rule(
@@ -334,26 +302,24 @@ CONFIG_RULES: tuple[LineRule, ...] = (
         "INFO 11-20 07:31:58 [model.py:623] Resolved architecture: LlamaForCausalLM",
         "LlamaForCausalLM",
     ),
-    LineRule(
+    line_rule(
         "world_size",
         ("world_size=", "in world size"),
         r"world_size=(?P<world_size>\d{1,6}) rank=(?P<rank>\d{1,6}) "
         r"local_rank=(?:(?P<local>-?\d{1,6})(?: distributed_init_method="
         r"(?P<address>\S{1,200}))?)?|"
         r"rank (?P<own>\d{1,6}) in world size (?P<size>\d{1,6}) is assigned as ",
-        build=_rank,
-        samples=(
-            Sample(
-                "(Worker pid=149114) INFO 07-16 19:53:12 [parallel_state.py:1615] "
-                "world_size=4 rank=1 local_rank=5 distributed_init_method=tcp://x "
-                "backend=nccl",
-                {"rank": 1, "world_size": 4, "local_rank": 5, "address": "tcp://x"},
-            ),
-            Sample(
-                "INFO 11-24 14:52:34 [parallel_state.py:1425] rank 2 in world size 4 is "
-                "assigned as DP rank 2, PP rank 0, PCP rank 0, TP rank 0, EP rank 2",
-                {"rank": 2, "world_size": 4},
-            ),
+        _rank,
+        Sample(
+            "(Worker pid=149114) INFO 07-16 19:53:12 [parallel_state.py:1615] "
+            "world_size=4 rank=1 local_rank=5 distributed_init_method=tcp://x "
+            "backend=nccl",
+            {"rank": 1, "world_size": 4, "local_rank": 5, "address": "tcp://x"},
+        ),
+        Sample(
+            "INFO 11-24 14:52:34 [parallel_state.py:1425] rank 2 in world size 4 is "
+            "assigned as DP rank 2, PP rank 0, PCP rank 0, TP rank 0, EP rank 2",
+            {"rank": 2, "world_size": 4},
         ),
     ),
 )

@@ -416,6 +416,34 @@ def test_a_server_that_fails_in_its_set_up_stops_its_engine_first():
     assert of(Failure, events(START + STOP + frame + announced)) == []
 
 
+PLUGIN_FAILED = (
+    "ERROR 04-09 04:44:12 [__init__.py:64] Failed to load plugin some_plugin\n"
+    "ERROR 04-09 04:44:12 [__init__.py:64] Traceback (most recent call last):\n"
+    "ERROR 04-09 04:44:12 [__init__.py:64] AttributeError: no such function\n"
+)
+
+
+def test_a_start_goes_on_without_a_plugin_that_fails():
+    found = events(
+        PLUGIN_FAILED
+        + "(EngineCore pid=7) INFO 04-09 04:44:21 [core.py:105] Initializing a V1 LLM engine "
+        "(v0.16.0) with config: model='a/b', dtype=torch.bfloat16\n"
+        "*** SIGTERM received by PID 7 (TID 7) on cpu 3, from PID 9; stack trace: ***\n"
+    )
+    assert of(Failure, found) == []
+    assert folded(found).summary.status == "stopped"
+
+
+def test_a_plugin_that_fails_is_the_cause_where_the_start_goes_no_further():
+    found = events(
+        "(APIServer pid=7) INFO 04-09 04:44:11 [api_utils.py:339] version 0.16.0\n"
+        + PLUGIN_FAILED
+        + "(APIServer pid=7) RuntimeError: Failed to infer device type\n"
+    )
+    (failure,) = of(Failure, found)
+    assert failure.message == "AttributeError: no such function"
+
+
 def test_a_module_that_a_stage_imports_leaves_the_failure_in_it():
     module = FRAME.replace("load_model", "<module>").replace("/x/", "/x-packages/")
     (failure,) = of(Failure, events(START + FRAME + module + MEMORY))

@@ -41,13 +41,16 @@ def test_samples_are_found_by_their_rule_and_give_their_event(rule: LineRule):
 
 def test_a_wrong_sample_is_seen():
     """The check fails for each thing that can be wrong."""
-    rule = next(r for r in RULES if r.event and not r.fixed and r.samples[0].expected)
+    rule = next(
+        r
+        for r in RULES
+        if isinstance(r.makes, type) and not r.fixed and r.samples[0].expected
+    )
     line = rule.samples[0].line
     wrong = [
         (),
         (Sample("another line"),),
         (Sample(line, {"time": -1.0}),),
-        (Sample(line, None),),
     ]
     for samples in wrong:
         changed = dataclasses.replace(rule, samples=samples)
@@ -65,7 +68,7 @@ def test_a_sample_holds_what_the_rule_itself_fixes():
     check_rule(rule, [rule])
     ended = PhaseMarked(name="turning", edge="end")
     for made in (None, ServerReady(), ended):
-        wrong = dataclasses.replace(rule, build=lambda match, made=made: made)
+        wrong = dataclasses.replace(rule, makes=lambda match, made=made: made)
         with pytest.raises(AssertionError, match="wheels"):
             check_rule(wrong, [wrong])
 
