@@ -328,7 +328,7 @@ _RULES: tuple[LineRule, ...] = (
             "NUM_REQS_BUCKETS",
         ),
         r"Compiling Multimodal .{1,50} with different input shapes\.|"
-        r"Compiling (?:select_from_array|gather_logprobs|dflash) .{1,80}|"
+        r"Compiling (?:select_from_array|gather_logprobs|dflash) (?!with different ).{1,80}|"
         r"Precompiling (?:DFlash|continue_decode) .{1,200}|Pre-warming \w{1,40} for .{1,200}|"
         r"Enabling JAX compile cache\.|Parallel AOT compilation enabled .{1,80}|"
         r"AOT lower skipped for .{1,200}|Failed to lower .{1,80} with compile_only=True.{0,200}|"

@@ -85,7 +85,7 @@ _OTHER: tuple[LineRule, ...] = (
         ),
         r"(?:Using (?:\S{1,60} data type to store kv cache\.|model weights format|"
         r"\S{1,60} KV cache (?:layout|format)|KV cache scaling factor )|"
-        r"Detected (?:EAGLE|MTP) model |Detected quantization_config|"
+        r"Detected (?:EAGLE|MTP) model (?!.{0,200}Sharing target)|Detected quantization_config|"
         r"Overwriting default Qwix quantization|=+compilation_config|"
         r"Enabled custom fusions|Reducing Torch parallelism|While executing %|"
         r"Use tlparse|Original traceback)[^\n]{0,2000}",

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import dataclasses
+from itertools import islice
 
 import pytest
 
 from parsers import DIALECTS, all_rules
 from parsers.base import LineRule, Sample
 from parsers.engine.dispatch import Dispatcher
-from parsers.engine.envelope import Record, peel
+from parsers.engine.envelope import Record, clean, peel
+from tests.helpers import REAL_LOGS, ROOT
 from warmup_insights.model.events import PhaseMarked, ServerReady
 from warmup_insights.model.phases import phase_words
 from warmup_insights.model.spans import STAGE_OF_SPAN
@@ -94,19 +96,34 @@ def test_every_phase_of_a_rule_has_words():
     assert nameless == [], "add them to `_WORDS` in warmup_insights/model/phases.py"
 
 
+def rules_of(record):
+    """The names of all rules that read a record."""
+    return [
+        rule.name
+        for rule in RULES
+        if any(hint in record.message for hint in rule.hints)
+        and rule.admits(record.level, record.file)
+        and rule.match(record.message) is not None
+    ]
+
+
 @pytest.mark.parametrize(("rule", "sample"), SAMPLES)
 def test_no_other_rule_understands_a_sample(rule, sample):
     """Two rules for one line would make the answer depend on their order."""
     for record in records_of(sample.line):
-        others = [
-            other.name
-            for other in RULES
-            if other is not rule
-            and any(hint in record.message for hint in other.hints)
-            and other.admits(record.level, record.file)
-            and other.match(record.message) is not None
-        ]
-        assert others == [] or rule.match(record.message) is None
+        names = rules_of(record)
+        assert rule.name not in names or names == [rule.name]
+
+
+LOGS = sorted({*(ROOT / "sample_logs").rglob("*.log"), *REAL_LOGS.rglob("*.log")})
+
+
+@pytest.mark.parametrize("path", LOGS, ids=lambda path: path.name)
+def test_no_two_rules_read_a_line_of_a_log(path):
+    with path.open(encoding="utf-8", errors="replace") as lines:
+        for line in islice(lines, 20_000):
+            for record in peel(clean(line.rstrip("\n"))):
+                assert len(rules_of(record)) <= 1, record.message[:200]
 
 
 def test_hints_are_in_every_sample():
