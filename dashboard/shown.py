@@ -46,10 +46,6 @@ HELP = {
     "gc_freeze_s": "Taking the objects alive before warm-up out of the collector's reach",
 }
 """What a figure means, where its name is not enough."""
-_ENGINES = {
-    "vllm": "vLLM", "vllm-gaudi": "vLLM on Gaudi (plugin)",
-    "vllm-fork": "vLLM on Gaudi (fork)", "reference": "reference engine",
-}  # fmt: skip
 _DEVICES = {
     "hpu": "Gaudi", "cuda": "CUDA GPU", "rocm": "ROCm GPU", "xpu": "Intel GPU",
     "tpu": "TPU", "cpu": "CPU", "simulated": "simulated device",
@@ -57,9 +53,8 @@ _DEVICES = {
 
 
 def engine_words(name: str | None, version: str | None) -> str:
-    """An engine as people call it, with its version; empty where both are unknown."""
-    words = [_ENGINES.get(name or "", name or ""), version or ""]
-    return " ".join(word for word in words if word)
+    """An engine with its version, as in the commands; empty where both are unknown."""
+    return " ".join(word for word in (name, version) if word)
 
 
 def device_words(
