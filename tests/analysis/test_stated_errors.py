@@ -354,7 +354,9 @@ def test_a_part_that_failed_is_left_out_by_its_folder():
     ("message", "first"),
     [
         ("ValueError: --some-sharding requires PP=1",
-         "what the error requires: “PP=1”"),
+         "--pipeline-parallel-size 1, as the error requires"),
+        ("ValueError: --some-sharding requires TP > 1",
+         "--tensor-parallel-size > 1, as the error requires"),
         ("ValueError: Some drafts require num_speculative_tokens to be at least 2.",
          "what the error requires: “num_speculative_tokens to be at least 2”"),
         ("ValueError: Some replay requires --some-buffer-len >= 1 + num_speculative_tokens (4).",
@@ -443,3 +445,31 @@ def test_the_newer_model_runner_has_two_names():
         assert (
             ways(text, LOAD)[0] == "VLLM_USE_V2_MODEL_RUNNER=1, as the error requires"
         )
+
+
+@pytest.mark.parametrize(
+    "message",
+    [
+        "ValueError: Model Runner V2 does not yet support: heterogeneous-vocabulary drafts",
+        "RuntimeError: UVA is not available",
+        "ValueError: Some feature is not supported with the V2 model runner",
+    ],
+)
+@pytest.mark.parametrize(
+    "settings",
+    [
+        {"prefill_context_parallel_size": 2},
+        {"enable_batch_sharded_sampling": True},
+        {"speculative_config": "{'method': 'dspark'}"},
+        {"pipeline_parallel_size": 2, "async_scheduling": True},
+    ],
+    ids=lambda settings: next(iter(settings)),
+)
+def test_the_model_runner_before_is_no_way_for_what_only_the_newer_one_does(
+    message, settings
+):
+    off = "VLLM_USE_V2_MODEL_RUNNER=0"
+    assert any(off in way for way in ways(message, LOAD))
+    assert not any(off in way for way in ways(message, LOAD, **settings))
+    needed = ways("ValueError: Some replay requires Model Runner V2", LOAD, **settings)
+    assert needed[0].startswith("VLLM_USE_V2_MODEL_RUNNER=1")

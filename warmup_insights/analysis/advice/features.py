@@ -69,6 +69,8 @@ class Feature:
         return Way(f"{self.off}{unless}", self.price, changes)
 
 
+V2_RUNNER = "VLLM_USE_V2_MODEL_RUNNER"
+
 FEATURES: tuple[Feature, ...] = (
     Feature(r"\bLoRA\b|\blora\b|enable[_-]lora", "enable_lora", "no --enable-lora",
             "an adapter has to be merged into the weights: one model for each"),
@@ -158,17 +160,32 @@ FEATURES: tuple[Feature, ...] = (
             "the weights on the device"),
     Feature(r"[Mm]ulti-?[Ss]tep|num[_-]scheduler[_-]steps", "num_scheduler_steps",
             "no --num-scheduler-steps", "steps are scheduled one by one"),
-    Feature(r"(?i:model[ _]?runner ?v2|v2 model ?runner)|\bMRV2\b|v1/worker/gpu/", "VLLM_USE_V2_MODEL_RUNNER",
-            "VLLM_USE_V2_MODEL_RUNNER=0", "the model runner before, where it has the model",
+    Feature(r"(?i:model[ _]?runner ?v2|v2 model ?runner)|\bMRV2\b|v1/worker/gpu/", V2_RUNNER,
+            f"{V2_RUNNER}=0", "the model runner before, where it has the model",
             is_default=True),
 )  # fmt: skip
 """Of vLLM 0.8 to 0.33: the one of a whole part of the engine last."""
+
+
+def needs_v2_runner(config: Mapping[str, Value]) -> bool:
+    """Whether the run has something that the model runner before refuses (vLLM
+    `config/vllm.py _get_v1_model_runner_unsupported_features`)."""
+    on = {name for name, value in config.items() if is_on(value)}
+    return (
+        bool(on & {"prefill_context_parallel_size", "enable_batch_sharded_sampling"})
+        or on >= {"pipeline_parallel_size", "async_scheduling"}
+        or "dspark" in str(config.get("speculative_config"))
+    )
+
 
 _OF_RANKS = {
     "tp": "tensor_parallel_size", "pp": "pipeline_parallel_size", "dp": "data_parallel_size",
     "dcp": "decode_context_parallel_size", "pcp": "prefill_context_parallel_size",
 }  # fmt: skip
 _SHORT = re.compile(r"(?i:(tp|pp|dp|dcp|pcp))(?:_size|_world_size)?")
+_SIZED = re.compile(
+    r"\b(TP|PP|DP|DCP|PCP)(?:_[Ss][Ii][Zz][Ee])?(?=\s?(?:[=<>]|to be \d))"
+)
 _KEYS = {
     "--speculative-config": r"num_speculative_tokens|draft_(?:tensor|sample|model)\w*|prompt_lookup_m(?:ax|in)|"
     r"speculative_token_tree|synthetic_acceptance_\w+|suffix_decoding_\w+|dspark_\w+|xpress_\w+|"
@@ -190,6 +207,11 @@ _OPTIONS = re.compile(
     r"data_parallel_\w+|node_rank|nnodes|mamba_(?:block_size|cache_mode)|load_format|served_model_name"
 )
 """Settings that a log need not state."""
+
+
+def with_long_names(text: str) -> str:
+    """A text with the settings of groups of ranks by their own names, such as for `PP=1`."""
+    return _SIZED.sub(lambda match: _OF_RANKS[match[1].lower()], text)
 
 
 def engine_name(name: str) -> str:

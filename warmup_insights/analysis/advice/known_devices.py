@@ -393,7 +393,7 @@ ROWS: tuple[KnownError, ...] = (
          "The driver of the Intel device ended the process",
          (_INTEL_DRIVER, EAGER)),
         (r"current working operator name is|NPU function error|\bacl(?:nn|rt)[A-Z]",
-         "A call of the Ascend device failed, not its memory's size",
+         "A call of the Ascend device failed, for no lack of memory",
          (Way("the Ascend toolkit, torch_npu and vllm-ascend of one release", "another image"),
           Way("ASCEND_LAUNCH_BLOCKING=1: the traceback is that of the call then", "slower; the "
               "line of the error is not the call's without it"),
@@ -408,7 +408,7 @@ ROWS: tuple[KnownError, ...] = (
               "is lost when several of them exchange data first", "another image"))),
         (r"uncorrectable ECC|unspecified launch failure|misaligned address|illegal (?:memory access|instruction)|CUBLAS_STATUS_(?:EXECUTION_FAILED|INTERNAL_ERROR)|"
          r"hardware exception|HSA_STATUS_ERROR|Memory access fault by GPU|HW Exception by GPU|\bXid\b",
-         "A kernel or the device failed, not its memory's size",
+         "A kernel or the device failed, for no lack of memory",
          (Way("dmesg on the host (Xid, ECC): a device with errors is taken out; without any, "
               "CUDA_LAUNCH_BLOCKING=1 (AMD: AMD_SERIALIZE_KERNEL=3) names the kernel",
               "slower; the line of the error is not the kernel's without it"),

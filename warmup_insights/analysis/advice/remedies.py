@@ -19,7 +19,11 @@ from warmup_insights.analysis.advice import (
     known_settings,
 )
 from warmup_insights.analysis.advice.change import Value, Way
-from warmup_insights.analysis.advice.features import is_on
+from warmup_insights.analysis.advice.features import (
+    V2_RUNNER,
+    is_on,
+    needs_v2_runner,
+)
 from warmup_insights.analysis.advice.known_texts import (
     AS_STATED,
     KnownError,
@@ -68,9 +72,11 @@ def statement_of(
 
 
 def _fitting(ways: Iterable[Way], config: Mapping[str, Value]) -> list[Way]:
-    """The ways without those that the run has taken already or that are for other settings;
-    those for settings that it has come first, those for settings that it does not state last."""
+    """The ways without those that the run has taken already, that it cannot take or that are
+    for other settings; those for settings that it has come first, those for settings that it does not state last."""
     left = [way for way in ways if not _is_taken(way, config)]
+    if needs_v2_runner(config):
+        left = [way for way in left if way.changes.get(V2_RUNNER) != "0"]
     left = [way for way in left if all(_may_hold(way, n, config) for n in way.where)]
     left.sort(key=lambda way: sum(-1 if n in config else 1 for n in way.where))
     return left or [AS_STATED]

@@ -115,7 +115,7 @@ def program_error(facts: RunFacts, found: Failed) -> Iterator[Finding]:
     )
     is_own = engine.name == "vllm" and (found.module or "").startswith("vllm/")
     yield finding_of(
-        f"A program failed, not its memory: {shown_message(found)}{found.where}, {who}.",
+        f"An error of a program, no lack of memory: {shown_message(found)}{found.where}, {who}.",
         numbers_at(facts, found),
         [
             *_of_the_part(facts, found),

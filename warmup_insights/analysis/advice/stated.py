@@ -15,10 +15,13 @@ from dataclasses import replace
 from warmup_insights.analysis.advice.change import Value, Way
 from warmup_insights.analysis.advice.features import (
     FEATURES,
+    V2_RUNNER,
     Feature,
     engine_name,
     is_setting,
+    needs_v2_runner,
     place_of,
+    with_long_names,
 )
 from warmup_insights.analysis.advice.known_texts import (
     MAX_TEXT,
@@ -311,13 +314,15 @@ def without_library(
 
 
 def named_features(text: str, config: Mapping[str, Value]) -> list[Feature]:
-    """Features that a text names and the run may have: those it has first; names of options
-    are no words for features."""
+    """Features that a text names and that the run may have and do without: those it has
+    first; names of options are no words for features."""
     text = _OPTION_NAME.sub("", text)
     found = [
         feature
         for feature in FEATURES
-        if re.search(feature.pattern, text) and feature.may_be_on(config)
+        if re.search(feature.pattern, text)
+        and feature.may_be_on(config)
+        and not (feature.setting == V2_RUNNER and needs_v2_runner(config))
     ]
     return sorted(found, key=lambda feature: not feature.is_on(config))
 
@@ -479,11 +484,11 @@ def needed_settings(
     the words for features, where it has no others. None where a part of it is no setting. All
     of them are one way, unless the text has an `or`."""
     found: dict[str, Way] = {}
-    for match in _GIVEN.finditer(text):
+    for match in _GIVEN.finditer(with_long_names(text)):
         is_whole = match["name"].startswith("--") or match["name"].isupper()
         has_value = bool(match["value"] or match["relation"])
         is_known = is_setting(match["name"], config)
-        if _GOES_ON.match(text, match.end()) or (has_value and not is_known):
+        if _GOES_ON.match(match.string, match.end()) or (has_value and not is_known):
             return []
         if is_known and (is_whole or has_value):
             found.setdefault(engine_name(match["name"]), _given(match, config))
