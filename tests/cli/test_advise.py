@@ -81,5 +81,6 @@ def test_a_rule_is_explained_as_on_its_page():
 
 
 def test_wrong_input_is_one_sentence(db):
-    assert invoke("advise", "--db", db).exit_code == 2
+    both = invoke("advise", "--json", "--markdown", "--db", db)
+    assert both.exit_code == 2
     assert isinstance(invoke("advise", "zzz", "--db", db).exception, StoreError)

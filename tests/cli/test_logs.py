@@ -365,6 +365,13 @@ def test_follow_states_that_a_file_is_waited_for(run, tmp_path, is_there):
     assert f"{expected} {log}" in answer.stderr
 
 
+@pytest.mark.parametrize("command", ["show", "advise"])
+def test_without_a_run_it_is_the_latest(run, command):
+    assert "There is no database" in str(run(command).exception)
+    run("ingest", str(CAPTURE))
+    assert run(command).stdout == run(command, "latest").stdout != ""
+
+
 @pytest.mark.parametrize("label", ["", "  "])
 @pytest.mark.parametrize("command", ["ingest", "run"])
 def test_a_label_is_a_name(run, command, label):

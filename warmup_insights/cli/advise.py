@@ -22,7 +22,7 @@ from warmup_insights.runs import findings as findings_of
 
 
 @click.command()
-@click.argument("run", required=False)
+@click.argument("run", default="latest")
 @click.option("--rules", "list_rules", is_flag=True, help="List the rules instead.")
 @click.option(
     "--explain", metavar="RULE", help="Print a rule: formula, margin, source, example."
@@ -31,14 +31,14 @@ from warmup_insights.runs import findings as findings_of
 @db_option
 @json_option
 def advise(
-    run: str | None,
+    run: str,
     list_rules: bool,
     explain: str | None,
     markdown: bool,
     db: str,
     as_json: bool,
 ) -> None:
-    """RUN is a run id, the unique start of one, a label, `latest`, or a log.
+    """RUN is a run id, the unique start of one, a label, `latest` (the default), or a log.
 
     How long a start takes is also read from other runs of the same model on the same
     device.
@@ -49,8 +49,6 @@ def advise(
     if explain is not None:
         _explain(explain, as_json)
         return
-    if run is None:
-        raise click.UsageError("Name a RUN, or use --rules or --explain RULE")
     if markdown and as_json:
         raise click.UsageError("Choose one of --json and --markdown")
     with open_run(db, run) as (store, record):

@@ -52,7 +52,7 @@ from warmup_insights.units import (
 
 
 @click.command()
-@click.argument("run")
+@click.argument("run", default="latest")
 @db_option
 @json_option
 @click.option(
@@ -62,7 +62,7 @@ from warmup_insights.units import (
     "--buckets", is_flag=True, help="List every bucket and what became of it."
 )
 def show(run: str, db: str, as_json: bool, events: bool, buckets: bool) -> None:
-    """RUN is a run id, the unique start of one, a label, `latest`, or a log."""
+    """RUN is a run id, the unique start of one, a label, `latest` (the default), or a log."""
     with open_run(db, run) as (store, record):
         if events:
             for event in store.events(record.run_id):
