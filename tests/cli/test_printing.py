@@ -101,3 +101,9 @@ def test_no_color_switches_colours_off(value, has_colours):
     os.close(master)
     assert process.wait(timeout=60) == 0
     assert (re.search(rb"\x1b\[3[0-9]m", text) is not None) is has_colours
+
+
+def test_a_title_is_on_one_line_above_a_narrow_table():
+    table = make_table("Memory: 16.09 GiB on the device", ("", ""), [("a", "1 GiB")])
+    first, *_ = printed(table, 80)
+    assert first.rstrip() == table.title

@@ -132,6 +132,7 @@ def rich_table(table: TextTable, width: int) -> RenderableType:
     Where a row does not fit the width without breaking words or numbers, the cells that
     are known follow each other under the first one, each with its head.
     """
+    from rich.console import Group
     from rich.markup import escape
     from rich.table import Table as RichTable
     from rich.text import Text
@@ -143,13 +144,12 @@ def rich_table(table: TextTable, width: int) -> RenderableType:
         if any(row[i] for row in table.rows)
         and not any(row[i].strip(BAR) for row in table.rows)
     }
+    # The title is no part of the table, which may be narrower.
+    title = [Text(table.title, "bold")] if table.title else []
     widths = _widths(table, width, bars)
     if widths is None:
-        return _blocks(table, width)
+        return Group(*title, *_blocks(table, width))
     result = RichTable(
-        title=escape(table.title) or None,
-        title_style="bold",
-        title_justify="left",
         box=None,
         pad_edge=False,
         header_style="bright_black",
@@ -166,7 +166,7 @@ def rich_table(table: TextTable, width: int) -> RenderableType:
             for i, cell in enumerate(row)
         ]
         result.add_row(*(Text.assemble((cell, _style(cell))) for cell in cells))
-    return result
+    return Group(*title, result)
 
 
 def plain_width(table: TextTable) -> int:
@@ -176,7 +176,8 @@ def plain_width(table: TextTable) -> int:
 
     columns = zip(table.header, *table.rows, strict=False)
     widths = [min(max(map(cell_len, cells)), _LONG) for cells in columns]
-    return max(PLAIN_WIDTH, sum(widths) + _GAP * (len(widths) - 1))
+    needed = sum(widths) + _GAP * (len(widths) - 1)
+    return max(PLAIN_WIDTH, needed, cell_len(table.title))
 
 
 PLAIN_WIDTH = 130
@@ -219,14 +220,13 @@ def _fitting(bar: str, width: int, table: TextTable, column: int) -> str:
     return BAR * max(bool(bar), round(len(bar) * min(1.0, width / longest)))
 
 
-def _blocks(table: TextTable, width: int) -> RenderableType:
+def _blocks(table: TextTable, width: int) -> list[RenderableType]:
     """Each row as its first cell and, below it, the others that are known, with their
     heads; a first column without a head stands before the second."""
-    from rich.console import Group
     from rich.padding import Padding
     from rich.text import Text
 
-    parts: list[RenderableType] = [Text(table.title, "bold")] if table.title else []
+    parts: list[RenderableType] = []
     first = 0 if table.header[0] else 1
     for row in table.rows:
         mark = f"{row[0]:1} " if first else ""
@@ -244,7 +244,7 @@ def _blocks(table: TextTable, width: int) -> RenderableType:
             line = Text.assemble(line, " \N{MIDDLE DOT} ", pair) if line else pair
         if line:
             parts.append(Padding(line, (0, 0, 0, _GAP)))
-    return Group(*parts)
+    return parts
 
 
 _STYLES = (
