@@ -189,12 +189,18 @@ def _start_of(line: bytes) -> str:
 
 
 def _lines(blocks: Iterable[bytes]) -> Iterator[bytes]:
-    rest = b""
+    """Lines, each up to a block longer than MAX_WHOLE; what follows of it is left out."""
+    rest = bytearray()
     for block in blocks:
-        *lines, rest = (rest + block).split(b"\n")
-        yield from lines
+        first, *others = block.split(b"\n")
+        if len(rest) <= MAX_WHOLE:
+            rest += first
+        if others:
+            yield bytes(rest)
+            yield from others[:-1]
+            rest = bytearray(others[-1])
     if rest:
-        yield rest
+        yield bytes(rest)
 
 
 def _stages(

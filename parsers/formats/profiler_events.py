@@ -28,6 +28,8 @@ from warmup_insights.model.events import (
 
 MAX_OBJECT = 1 << 20
 MAX_HELD = 500_000
+MAX_DAMAGED = 100
+"""Events that may be damaged: each is searched for its end, up to that of the block."""
 _LARGEST = 1e18
 _FORWARD = re.compile(
     r"model_forward_bs(\d{1,9})_seq(\d{1,9})_ctx(\d{1,9})_graphs([TF])"
@@ -56,10 +58,13 @@ def looks_like_events(block: bytes) -> bool:
 
 
 def objects(blocks: Iterable[bytes], report: ParseReport) -> Iterator[dict[str, Any]]:
-    """The objects of an array that may never end; damaged ones are counted."""
+    """The objects of an array that may never end; damaged ones are counted, and what follows
+    too many of them is not looked into."""
     decoder = json.JSONDecoder()
-    text = ""
+    text, damaged = "", 0
     for block in blocks:
+        if damaged == MAX_DAMAGED:
+            continue
         text += block.decode("utf-8", "replace")
         position = 0
         while True:
@@ -74,7 +79,13 @@ def objects(blocks: Iterable[bytes], report: ParseReport) -> Iterator[dict[str, 
                     position = start
                     break
                 report.add_failed(1, "server_events", text[start : start + 200])
-                position = start + 1
+                position, damaged = start + 1, damaged + 1
+                if damaged == MAX_DAMAGED:
+                    report.add_problem(
+                        "too many events are damaged; the rest was left out"
+                    )
+                    position = len(text)
+                    break
                 continue
             if isinstance(value, dict):
                 yield value

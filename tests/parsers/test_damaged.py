@@ -11,6 +11,7 @@ import pytest
 
 from parsers import source
 from parsers.files import LogReader
+from parsers.formats import otlp_spans, profiler_events
 from parsers.source import open_path
 from tests.helpers import ROOT, read, summary_of
 from warmup_insights.errors import InputError
@@ -217,3 +218,19 @@ def test_zlib_error_is_no_traceback():
     assert report.problems
     assert zlib is not None
     assert isinstance(runs, dict)
+
+
+def test_a_profile_is_read_until_too_much_of_it_is_damaged():
+    """Each damaged event may be searched to the end of its block."""
+    head = '[{"ph": "X", "ts": 1, "name": "warmup", "dur": 1},'
+    _, report = read(head + '{"a":1' * 400_000, "server_events_1.json")
+    assert report.failed == profiler_events.MAX_DAMAGED
+    assert "damaged" in report.problems[0]
+
+
+def test_a_line_of_spans_that_never_ends_is_not_kept(monkeypatch):
+    monkeypatch.setattr(otlp_spans, "MAX_WHOLE", 100)
+    blocks = [b'{"resourceSpans": ' + b"1" * 50, *[b"2" * 50] * 9, b"3\n{}\n"]
+    long, short = otlp_spans._lines(blocks)
+    assert len(long) <= 200
+    assert short == b"{}"
