@@ -9,6 +9,8 @@ from parsers.engine.envelope import Record, peel
 
 LIMIT = 2_000_000
 """Characters joined at most."""
+MAX_JSON = 400
+"""Lines of one object at most."""
 MAX_DETAILS = 40
 """Lines below an error that are joined to it at most."""
 _JSON_PAIR = re.compile(r'"[^"]{1,80}": (?:"(?:[^"\\]|\\.){0,5000}"|-?[\d.]{1,20})')
@@ -157,7 +159,8 @@ class Joiner:
         """Records of an object printed over several lines; None until it ends."""
         self._json.append(record.message)
         text = record.message.strip()
-        if len(self._json) == 1 or (text != "}" and len(self._json) < 400):
+        is_full = len(self._json) >= MAX_JSON or sum(map(len, self._json)) >= LIMIT
+        if len(self._json) == 1 or (text != "}" and not is_full):
             return None
         lines, self._json = self._json, []
         try:

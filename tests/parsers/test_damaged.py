@@ -10,6 +10,8 @@ import zlib
 import pytest
 
 from parsers import source
+from parsers.engine.envelope import Record
+from parsers.engine.joining import LIMIT, Joiner
 from parsers.files import LogReader
 from parsers.formats import otlp_spans, profiler_events
 from parsers.source import open_path
@@ -234,3 +236,11 @@ def test_a_line_of_spans_that_never_ends_is_not_kept(monkeypatch):
     long, short = otlp_spans._lines(blocks)
     assert len(long) <= 200
     assert short == b"{}"
+
+
+def test_an_object_that_never_ends_is_not_kept():
+    joiner = Joiner()
+    joiner.add(Record("{"), 1)
+    for line in range(2, 5):
+        joiner.add(Record("x" * (LIMIT // 2)), line)
+    assert sum(map(len, joiner._json)) <= LIMIT
