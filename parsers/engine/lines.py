@@ -63,6 +63,8 @@ from warmup_insights.model.events import (
 
 MAX_STREAMS = 256
 """Containers that are kept apart in one file; lines of further ones are read as one."""
+MAX_STARTS = 10_000
+"""Start-ups of one file; nothing is read behind the first line of one more."""
 CREDITED_LINES = 5_000
 """By then it is clear which engine wrote the log."""
 _AT_WORK = (StatisticsLine, RequestLine)
@@ -176,6 +178,8 @@ class LineParser:
 
     def feed(self, line: str, number: int) -> None:
         """Read one physical line."""
+        if self.num_runs > MAX_STARTS:
+            return
         self._line = number
         if "\x1b" in line or "^" in line or "\x00" in line:
             line = clean(line)

@@ -9,7 +9,8 @@ import zlib
 
 import pytest
 
-from parsers import source
+from parsers import files, source
+from parsers.engine import lines
 from parsers.engine.envelope import Record
 from parsers.engine.joining import LIMIT, Joiner
 from parsers.files import LogReader
@@ -244,3 +245,15 @@ def test_an_object_that_never_ends_is_not_kept():
     for line in range(2, 5):
         joiner.add(Record("x" * (LIMIT // 2)), line)
     assert sum(map(len, joiner._json)) <= LIMIT
+
+
+def test_starts_without_end_are_read_up_to_a_limit(monkeypatch):
+    monkeypatch.setattr(lines, "MAX_STARTS", 3)
+    monkeypatch.setattr(files, "MAX_STARTS", 3)
+    line = (
+        "(EngineCore pid={}) INFO 07-16 19:47:26 [core.py:93] Initializing a V1 LLM engine "
+        "(v0.12.0) with config: model='m'\n"
+    )
+    runs, report = read("".join(map(line.format, range(1, 10))))
+    assert len(runs) == 4
+    assert "more than 3 start-ups" in report.problems[0]

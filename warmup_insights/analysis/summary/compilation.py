@@ -313,7 +313,7 @@ def mark_spikes(rows: Sequence[BucketRow]) -> list[BucketRow]:
             for place, item in enumerate(timed):
                 near = [
                     *timed[max(0, place - _SIDE) : place],
-                    *timed[place + 1 :][:_SIDE],
+                    *timed[place + 1 : place + 1 + _SIDE],
                 ]
                 if len(near) >= _FEWEST:
                     cost = _judged(getattr(marked[item.row], way), item, near)
