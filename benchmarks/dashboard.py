@@ -189,9 +189,9 @@ def first_chart(page: Any) -> None:
 
 
 def figures(page: Any) -> None:
-    table = page.locator('[data-testid="stDataFrame"] table tbody tr').nth(3)
+    table = page.locator('[data-testid="stTable"] tbody tr').nth(3)
     table.wait_for(state="attached", timeout=60_000)
-    box = page.get_by_test_id("stDataFrame").first.bounding_box()
+    box = page.get_by_test_id("stTable").first.bounding_box()
     assert box["y"] + 37 + 4 * 35 < 900, f"the table is below the fold: {box}"
 
 

@@ -106,6 +106,8 @@ _BIND_LINES = 5
 """Further below readiness it is another program that does not get its port."""
 MAX_FRAMES = 200
 """Lines of one traceback between two that are of use."""
+MAX_ANNOUNCED = 2000
+"""Lines below an announced error that may be of its tracebacks: each rank prints one."""
 
 
 def names_engine(message: str) -> bool:
@@ -187,6 +189,8 @@ class Failures:
         self._heading: _Cause | None = None
         self._is_announced = False
         """What comes is what a worker raised."""
+        self._announced_line: int | None = None
+        """Number of the last line above a traceback that the engine announces."""
         self.is_ready = False
         """Whether the engine became ready."""
         self.was_at_work = False
@@ -261,6 +265,8 @@ class Failures:
             behind_heading=self._is_announced or self._heading is not None,
             module=module,
         )  # fmt: skip
+        if made.is_heading or made.message.startswith(_OF_A_WORKER):
+            self._announced_line = origin.line
         if made.message.startswith(_OF_A_WORKER):
             self._is_announced = True
             return
@@ -273,6 +279,11 @@ class Failures:
             if self._causes and self._names_lookup(cause):
                 self._causes.pop()
             self._causes.append(cause)
+
+    def is_traceback_near(self, line: int) -> bool:
+        """Whether a line may be of a traceback that the engine announced."""
+        above = self._announced_line
+        return above is not None and line - above <= MAX_ANNOUNCED
 
     def answered(self, origin: Origin) -> None:
         """What a ready server's client called failed, and the engine goes on."""

@@ -530,9 +530,10 @@ class OpenRun:
 
     def reads_all(self, line: int) -> bool:
         """Whether lines without a literal matter here: those that bound the gaps of a
-        start-up, and those of the first request."""
+        start-up, those of the first request, and those of a failure's traceback."""
         if self.is_ready:
-            return self.waits_for_request(line)
+            is_near = self.tracker.failures.is_traceback_near(line)
+            return is_near or self.waits_for_request(line)
         return self.lines < STARTUP_LINES
 
     def waits_for_request(self, line: int) -> bool:

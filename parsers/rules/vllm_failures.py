@@ -444,6 +444,8 @@ FAILURE_RULES: tuple[LineRule, ...] = (
             '"/x/dist-packages/flashinfer/jit/core.py", line 98, in load',
             {"path": "flashinfer/jit/core.py"},
         ),
+        # Of an engine that served they are read below what announces its end.
+        startup_only=True,
     ),
     line_rule(
         "failure_frame_server",

@@ -122,3 +122,17 @@ def test_noise_of_a_serving_log_holds_no_literal():
         "prompt: 'a', params: SamplingParams(n=1, temperature=0.0), lora_request: None.\n"
     )
     assert [text for text in dispatcher().literals if text in noise] == []
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        '(EngineCore pid=2) ERROR 07-16 19:47:26 [core.py:866]   File "/x/dist-packages/'
+        'vllm/layers/attention.py", line 7, in forward 3',
+        '  File "/x/dist-packages/starlette/routing.py", line 7, in app',
+        "    await self.app(scope, receive, send)",
+        '(APIServer pid=1) INFO:     10.0.0.7:4000 - "POST /v1/completions HTTP/1.1" 200 OK',
+    ],
+)
+def test_what_a_ready_server_prints_often_is_no_candidate(line):
+    assert not [literal for literal in dispatcher().literals if literal in line]
