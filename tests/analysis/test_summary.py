@@ -669,3 +669,16 @@ def test_warmed_buckets_of_an_engine_are_not_counted_for_another(done: int, warm
     summary = folded([*lists, *steps]).summary
     assert summary.phase("prompt").warmed == warmed
     assert summary.contradictions == []
+
+
+def test_of_too_many_buckets_counts_are_unknown(monkeypatch):
+    steps = [
+        WarmupStep(phase="decode", bucket=(1, 1, n), index=n, is_finished=True, line=n)
+        for n in range(1, 10)
+    ]
+    everything = folded(steps)
+    assert everything.summary.buckets["decode"].warmed == 9
+    monkeypatch.setattr(bucket_fates, "MAX_BUCKETS", 5)
+    cut = folded(steps)
+    assert len(cut.rows) == 5
+    assert cut.summary.buckets["decode"].warmed is None

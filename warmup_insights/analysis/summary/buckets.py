@@ -51,6 +51,8 @@ MULTIMODAL = "multimodal"
 """The phase whose list may be of something else than what runs: of the patches or batches
 that images are made of, or of counts above the limit of a prompt (vllm-gaudi
 `warmup_multimodal_graphs`)."""
+MAX_BUCKETS = 100_000
+"""Buckets of all phases and ranks of which something is kept; engines stop far below."""
 MAX_KINDS = 16
 """Kinds of multimodal items that are counted apart; an engine has three or four."""
 _OF_A_CAPTURE = ("duration_s", "memory_bytes")
@@ -118,7 +120,7 @@ class _Fate:
 class _PhaseFacts:
     """Everything about one phase on one rank."""
 
-    fates: dict[Bucket, _Fate] = field(default_factory=lambda: defaultdict(_Fate))
+    fates: dict[Bucket, _Fate] = field(default_factory=dict)
     generated: int | None = None
     total: int | None = None
     listed: list[Bucket] | None = None
@@ -162,6 +164,7 @@ class Buckets:
         self._positions: dict[int, int] = {}
         self._dimensions: dict[str, list[str]] = {}
         self._is_finished = False
+        self._num_buckets = 0
         self._is_elided = False
         self._is_ready = False
         self._validated: set[int] = set()
@@ -221,14 +224,24 @@ class Buckets:
         facts.listed, facts.generated = first.listed, first.generated
         return phase
 
+    def _fate(self, facts: _PhaseFacts, bucket: Bucket) -> _Fate | None:
+        """What is kept of a bucket; None where there are too many, as if its line were left
+        out."""
+        fate = facts.fates.get(bucket)
+        if fate is None and self._num_buckets < MAX_BUCKETS:
+            self._num_buckets += 1
+            fate = facts.fates[bucket] = _Fate()
+        self._is_elided |= fate is None
+        return fate
+
     def _of_a_phase(
         self, event: BucketsOmitted | GraphSkipped | CaptureSummary
     ) -> None:
         facts = self._facts[rank_of(event), event.phase]
         match event:
             case GraphSkipped():
-                facts.fates[event.bucket].skipped = True
-                facts.saw_skips = True
+                if (fate := self._fate(facts, event.bucket)) is not None:
+                    fate.skipped = facts.saw_skips = True
             case CaptureSummary():
                 facts.summary = event
                 facts.captured.update(event.buckets or ())
@@ -283,16 +296,21 @@ class Buckets:
             facts.total = event.total
         if not event.is_finished and event.duration_s is None:
             return  # it only began: the same step follows when it is done
-        _count_step(facts, event)
-        if event.bucket is None:
-            return
+        fate = self._fate(facts, event.bucket) if event.bucket is not None else None
+        if fate is not None or event.bucket is None:
+            _count_step(facts, event)
+        if fate is not None:
+            self._ran(event, facts, fate)
+
+    def _ran(self, event: WarmupStep, facts: _PhaseFacts, fate: _Fate) -> None:
+        """A step ran a bucket."""
+        rank = rank_of(event)
         if event.group_duration_s is not None:
             facts.together_s = (facts.together_s or 0.0) + event.group_duration_s
-        fate = facts.fates[event.bucket]
         fate.warmed = fate.warmed or event.is_finished
         fate.executed = event.executed or fate.executed
         if event.mode == "graph":
-            if event.index is not None:
+            if event.index is not None and event.bucket is not None:
                 facts.declared[event.index] = event.bucket
             if fate.graph_steps is None:
                 position = self._position_with(fate.captures, rank)
@@ -313,8 +331,10 @@ class Buckets:
         declared = facts.declared.get(event.index) if event.index is not None else None
         if declared is not None and facts.fates[declared].executed == bucket:
             bucket = declared
+        fate = self._fate(facts, bucket)
+        if fate is None:
+            return
         facts.captured.add(ran)
-        fate = facts.fates[bucket]
         is_known = event.time is not None and fate.graph_steps is None
         if is_known and fate.runs is not None and fate.runs.first.time == event.time:
             # One execution, whose step states no mode.
