@@ -417,10 +417,10 @@ def test_one_value_of_several_is_not_the_value(limit):
 @pytest.mark.parametrize(
     ("message", "changes"),
     [
-        ("ValueError: some_size_local must be 1 when some_rank is set", "1"),
+        ("ValueError: some_size_local must be 1 when some_rank is set", 1),
         ("ValueError: some_size_local must be True to use EPLB.", "True"),
-        ("ValueError: some_size_local=3 must be 1 or equal to the other size=4.", "1"),
-        ("ValueError: some_size_local must be 4, but got 2", "4"),
+        ("ValueError: some_size_local=3 must be 1 or equal to the other size=4.", 1),
+        ("ValueError: some_size_local must be 4, but got 2", 4),
     ],
 )
 def test_a_value_that_stands_alone_is_the_value(message, changes):

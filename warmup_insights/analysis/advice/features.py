@@ -183,9 +183,7 @@ _OF_RANKS = {
     "dcp": "decode_context_parallel_size", "pcp": "prefill_context_parallel_size",
 }  # fmt: skip
 _SHORT = re.compile(r"(?i:(tp|pp|dp|dcp|pcp))(?:_size|_world_size)?")
-_SIZED = re.compile(
-    r"\b(TP|PP|DP|DCP|PCP)(?:_[Ss][Ii][Zz][Ee])?(?=\s?(?:[=<>]|to be \d))"
-)
+_SIZED = re.compile(r"\b(TP|PP|DP|DCP|PCP)(?:_(?i:size))?(?=\s?(?:[=<>]|to be \d))")
 _KEYS = {
     "--speculative-config": r"num_speculative_tokens|draft_(?:tensor|sample|model)\w*|prompt_lookup_m(?:ax|in)|"
     r"speculative_token_tree|synthetic_acceptance_\w+|suffix_decoding_\w+|dspark_\w+|xpress_\w+|"

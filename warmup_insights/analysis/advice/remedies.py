@@ -73,7 +73,8 @@ def statement_of(
 
 def _fitting(ways: Iterable[Way], config: Mapping[str, Value]) -> list[Way]:
     """The ways without those that the run has taken already, that it cannot take or that are
-    for other settings; those for settings that it has come first, those for settings that it does not state last."""
+    for other settings; those for settings that it has come first, those for settings that it
+    does not state last."""
     left = [way for way in ways if not _is_taken(way, config)]
     if needs_v2_runner(config):
         left = [way for way in left if way.changes.get(V2_RUNNER) != "0"]

@@ -586,15 +586,17 @@ def _requirement(
 
 
 def _one_value_of(name: str, value: str, config: Mapping[str, Value]) -> Way:
-    """One setting with one value, at its place in the command."""
+    """One setting with one value, at its place in the command; of a variable it is a text."""
     place = place_of(name, config)
     key, _, option = place.partition(" in ")
+    is_number = value.isdecimal() and not name.isupper()
+    own: Value = int(value) if is_number else value
     if option.startswith("--"):
-        return Way(f"{key} {value} in {option}", "none", {key: value})
+        return Way(f"{key} {value} in {option}", "none", {key: own})
     if value.lower() in ("true", "false") and place.startswith("--"):
         no = "" if value.lower() == "true" else "no-"
         return Way(f"--{no}{place[2:]}", "what it does", {engine_name(name): value})
     if place.startswith("--") or name.isupper():
         text = f"{name}={value}" if name.isupper() else f"{place} {value}"
-        return Way(text, "what the other value does", {engine_name(name): value})
-    return Way(f"{place}: {value}", "what it does", {name: value})
+        return Way(text, "what the other value does", {engine_name(name): own})
+    return Way(f"{place}: {value}", "what it does", {name: own})
