@@ -200,7 +200,9 @@ def test_a_start_is_recorded_as_its_log_has_it(real, starts):
         assert logged.compile.aot_hash == recorded.compile.aot_hash
         for name in SAME:
             one, other = (figures[name].read(each) for each in (logged, recorded))
-            assert one == pytest.approx(other, rel=0.02, abs=0.02), name
+            # The recorder's clock stops a little later, the more so beside other work.
+            off = 0.02 * (1 + other) if name.endswith("_s") else 0.02
+            assert one == pytest.approx(other, abs=off), name
         phases = logged.time.seconds_by_phase(), recorded.time.seconds_by_phase()
         # A line has the second in which it was printed.
         warmups = [sum(p.get(n, 0.0) for n in WARM_UP) for p in phases]
