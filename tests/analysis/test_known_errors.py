@@ -296,7 +296,7 @@ TEXTS = [
     ("ValueError: num_speculative_tokens must be provided with speculative model unless the draft "
      "states one", "setting_refused", "in --speculative-config", {}),
     ("ValueError: prefill_context_parallel_size=3 must be 4 here", "setting_refused", "--prefill-context-parallel-size 4",
-     {"prefill_context_parallel_size": "4"}),
+     {"prefill_context_parallel_size": 4}),
     ("InductorError: CalledProcessError: Command '['/usr/bin/gcc']' returned non-zero exit "
      "status 1.", "build_failed", "gcc", {}),
     ("RuntimeError: Graph compile failed. synStatus=synStatus 26 [Generic failure].",
@@ -577,7 +577,7 @@ TEXTS = [
     ("ValueError: speculative_draft_tensor_parallel_size=4 cannot be other value than 1 or "
      "target model tensor_parallel_size", "setting_refused",
      "draft_tensor_parallel_size 1 in --speculative-config",
-     {"draft_tensor_parallel_size": "1"}),
+     {"draft_tensor_parallel_size": 1}),
     ("ValueError: Offline data parallel mode is not supported/useful for dense models.",
      "setting_refused", "a program for each rank", {}),
     ("AssertionError: In Mamba cache align mode, block_size (2096) must be <= "
