@@ -20,7 +20,7 @@ from parsers.engine.dispatch import (
     text_of,
 )
 from parsers.engine.envelope import clean
-from parsers.engine.lines import MAX_STARTS, LineParser
+from parsers.engine.lines import LineParser
 from parsers.engine.stamps import Clock
 from parsers.engine.wrapping import (
     is_escaped,
@@ -178,10 +178,6 @@ class LogReader:
                 yield parser.take()
         parser.close()
         self.num_runs = parser.num_runs
-        if self.num_runs > MAX_STARTS:
-            self.report.add_problem(
-                f"{self._name} holds more than {MAX_STARTS:,} start-ups; the rest was left out"
-            )
         self.report.lines = number
         batch = parser.take()
         found = environment.read()

@@ -514,6 +514,10 @@ class LineParser:
             self._end(ended)
         self._stream.run = opened = OpenRun(self.num_runs)
         self.num_runs += 1
+        if self.num_runs > MAX_STARTS:
+            self.report.add_problem(
+                f"there are more than {MAX_STARTS:,} start-ups; the rest was left out"
+            )
         began, imported = self._stream.before_run.start(time)
         if began != time:
             for shown in self._stream.before_run.shown:

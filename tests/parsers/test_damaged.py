@@ -9,7 +9,7 @@ import zlib
 
 import pytest
 
-from parsers import files, source
+from parsers import source
 from parsers.engine import lines
 from parsers.engine.envelope import Record
 from parsers.engine.joining import LIMIT, Joiner
@@ -249,7 +249,6 @@ def test_an_object_that_never_ends_is_not_kept():
 
 def test_starts_without_end_are_read_up_to_a_limit(monkeypatch):
     monkeypatch.setattr(lines, "MAX_STARTS", 3)
-    monkeypatch.setattr(files, "MAX_STARTS", 3)
     line = (
         "(EngineCore pid={}) INFO 07-16 19:47:26 [core.py:93] Initializing a V1 LLM engine "
         "(v0.12.0) with config: model='m'\n"
