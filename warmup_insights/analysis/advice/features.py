@@ -183,7 +183,6 @@ _OF_RANKS = {
     "dcp": "decode_context_parallel_size", "pcp": "prefill_context_parallel_size",
 }  # fmt: skip
 _SHORT = re.compile(r"(?i:(tp|pp|dp|dcp|pcp))(?:_size|_world_size)?")
-_SIZED = re.compile(r"\b(TP|PP|DP|DCP|PCP)(?:_(?i:size))?(?=\s?(?:[=<>]|to be \d))")
 _KEYS = {
     "--speculative-config": r"num_speculative_tokens|draft_(?:tensor|sample|model)\w*|prompt_lookup_m(?:ax|in)|"
     r"speculative_token_tree|synthetic_acceptance_\w+|suffix_decoding_\w+|dspark_\w+|xpress_\w+|"
@@ -205,11 +204,6 @@ _OPTIONS = re.compile(
     r"data_parallel_\w+|node_rank|nnodes|mamba_(?:block_size|cache_mode)|load_format|served_model_name"
 )
 """Settings that a log need not state."""
-
-
-def with_long_names(text: str) -> str:
-    """A text with the settings of groups of ranks by their own names, such as for `PP=1`."""
-    return _SIZED.sub(lambda match: _OF_RANKS[match[1].lower()], text)
 
 
 def engine_name(name: str) -> str:

@@ -21,7 +21,6 @@ from warmup_insights.analysis.advice.features import (
     is_setting,
     needs_v2_runner,
     place_of,
-    with_long_names,
 )
 from warmup_insights.analysis.advice.known_texts import (
     MAX_TEXT,
@@ -132,7 +131,7 @@ _MUST = re.compile(
 _ANY_NAME = (
     r"(?P<name>(?<![\w-])--[a-z][a-z\d-]{2,60}|(?<![\w.])[a-z]{2,40}(?:_[a-z\d]{1,40}){1,6}|"
     r"\b(?:VLLM|CUDA|HIP|NCCL|HF|TRITON|TORCH|PYTORCH|PT|RAY|HABANA|FLASHINFER|UCX|TPU|OMP)"
-    r"(?:_[A-Z\d]{1,30}){1,9})\b[`']?"
+    r"(?:_[A-Z\d]{1,30}){1,9}|\b(?:TP|PP|DP|DCP|PCP)(?:_SIZE)?(?=\s?[=<>]|\sto be \d))\b[`']?"
 )
 _NO_SUCH = re.compile(r"\b(?i:unknown|unsupported|invalid|unrecognized)\b")
 _LISTED = re.compile(
@@ -484,11 +483,11 @@ def needed_settings(
     the words for features, where it has no others. None where a part of it is no setting. All
     of them are one way, unless the text has an `or`."""
     found: dict[str, Way] = {}
-    for match in _GIVEN.finditer(with_long_names(text)):
+    for match in _GIVEN.finditer(text):
         is_whole = match["name"].startswith("--") or match["name"].isupper()
         has_value = bool(match["value"] or match["relation"])
         is_known = is_setting(match["name"], config)
-        if _GOES_ON.match(match.string, match.end()) or (has_value and not is_known):
+        if _GOES_ON.match(text, match.end()) or (has_value and not is_known):
             return []
         if is_known and (is_whole or has_value):
             found.setdefault(engine_name(match["name"]), _given(match, config))
@@ -587,16 +586,16 @@ def _requirement(
 
 def _one_value_of(name: str, value: str, config: Mapping[str, Value]) -> Way:
     """One setting with one value, at its place in the command; of a variable it is a text."""
-    place = place_of(name, config)
+    place, setting = place_of(name, config), engine_name(name)
     key, _, option = place.partition(" in ")
-    is_number = value.isdecimal() and not name.isupper()
+    is_number = value.isdecimal() and not setting.isupper()
     own: Value = int(value) if is_number else value
     if option.startswith("--"):
         return Way(f"{key} {value} in {option}", "none", {key: own})
     if value.lower() in ("true", "false") and place.startswith("--"):
         no = "" if value.lower() == "true" else "no-"
-        return Way(f"--{no}{place[2:]}", "what it does", {engine_name(name): value})
-    if place.startswith("--") or name.isupper():
-        text = f"{name}={value}" if name.isupper() else f"{place} {value}"
-        return Way(text, "what the other value does", {engine_name(name): own})
+        return Way(f"--{no}{place[2:]}", "what it does", {setting: value})
+    if place.startswith("--") or setting.isupper():
+        text = f"{setting}={value}" if setting.isupper() else f"{place} {value}"
+        return Way(text, "what the other value does", {setting: own})
     return Way(f"{place}: {value}", "what it does", {name: own})
