@@ -332,3 +332,66 @@ def test_the_reference_engine_divides_memory_alike_on_every_device():
         assert plan == CachePlanner(made).plan(settings)
         assert plan.num_kv_blocks is not None
         assert plan.graph_memory_bytes is None
+
+
+def started(kind: str, **settings) -> RunSummary:
+    """A run on some device that made graphs and states its warm-up."""
+    run = cuda(
+        block_size=16, max_num_seqs=64, max_num_batched_tokens=2048,
+        VLLM_DECODE_BS_BUCKET_STEP=8, **settings,
+    )  # fmt: skip
+    return msgspec.structs.replace(
+        run,
+        device=msgspec.structs.replace(run.device, kind=kind),
+        time=msgspec.structs.replace(run.time, warmup_s=30.0),
+    )
+
+
+@pytest.mark.parametrize(
+    ("settings", "devices"),
+    [
+        (PlanSettings(kv_cache_dtype="fp8"), ""),
+        (PlanSettings(block_size=32), ""),
+        (PlanSettings(max_num_seqs=32), ""),
+        (PlanSettings(max_model_len=8_000), ""),
+        (PlanSettings(max_num_batched_tokens=4096), ""),
+        (PlanSettings(environment={"VLLM_DECODE_BS_BUCKET_STEP": "4"}), ""),
+        (PlanSettings(gpu_memory_utilization=0.75), "cuda rocm xpu cpu"),
+        (PlanSettings(max_num_seqs=64, block_size=16), "cuda rocm xpu cpu tpu hpu"),
+        (PlanSettings(engine_version="0.13.0"), "cuda rocm xpu cpu tpu"),
+        (PlanSettings(graph_prompt_ratio=0.7), "cuda rocm xpu cpu tpu"),
+        (
+            PlanSettings(environment={"VLLM_DECODE_BS_BUCKET_STEP": "8"}),
+            "cuda rocm xpu cpu tpu hpu",
+        ),
+    ],
+)
+def test_a_warm_up_is_as_in_the_run_only_where_nothing_that_it_does_changes(
+    settings, devices
+):
+    """What is captured and compiled follows from all of these; the size of the cache is a
+    dimension of what tpu-inference compiles and of the buckets of vllm-gaudi."""
+    for kind in ("cuda", "rocm", "xpu", "cpu", "tpu", "hpu"):
+        plan = CachePlanner(started(kind)).plan(settings)
+        assert plan.warmup_s == (30.0 if kind in devices.split() else None), kind
+        says_so = any("Graphs and warm-up" in note for note in plan.notes)
+        assert says_so or plan.is_own or plan.warmup_s, kind
+        claims = any("as in the run" in note for note in plan.notes)
+        assert not claims or plan.warmup_s, kind
+
+
+def test_a_cache_that_is_set_is_the_same_at_every_utilisation():
+    run = started("tpu", num_gpu_blocks_override=10_000)
+    plan = CachePlanner(run).plan(PlanSettings(gpu_memory_utilization=0.75))
+    assert (plan.num_kv_blocks, plan.warmup_s) == (10_000, 30.0)
+
+
+def test_what_a_profiling_run_of_more_requests_takes_is_unknown():
+    """vLLM `gpu_model_runner.py`, `_dummy_sampler_run`: logits of all that may run."""
+    plan = CachePlanner(started("cuda")).plan(PlanSettings(max_num_seqs=32))
+    assert (plan.kv_cache_bytes, plan.kv_cache_tokens, plan.is_own) == (
+        None,
+        None,
+        False,
+    )
+    assert any("max_num_seqs only a start shows" in note for note in plan.notes)

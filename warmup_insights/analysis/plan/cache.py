@@ -9,6 +9,10 @@ A block of the cache holds `block_size` tokens, so its bytes are proportional to
 (`kv_cache_interface.py AttentionSpec.page_size_bytes`), but for models whose layers are of
 several kinds. What the profiling run of other limits takes is not known, nor therefore
 the cache, unless it takes nothing.
+
+What is captured and compiled follows from every setting that is planned here, but for the
+share of the memory on GPUs and CPUs: there it is the same whatever the cache holds, while
+blocks make the buckets on HPU and the shapes that tpu-inference compiles.
 """
 
 from __future__ import annotations
@@ -27,7 +31,9 @@ from warmup_insights.analysis.plan.memory import (
     stated_capacity,
 )
 from warmup_insights.analysis.plan.planning import PlanSettings, planned_buckets
+from warmup_insights.analysis.plan.regenerate import bucketing_inputs, rules_version
 from warmup_insights.analysis.summary.memory import BLOCK_STEP
+from warmup_insights.bucketing.base import GPUS
 from warmup_insights.errors import InputError, SettingError
 from warmup_insights.model.figures import (
     BY_NAME,
@@ -44,6 +50,12 @@ _BYTES = {
     "fp8_e4m3": 1, "fp8_e5m2": 1, "fp8_inc": 1,
 }  # fmt: skip
 KV_CACHE_DTYPES = tuple(_BYTES)
+_OF_PROFILE = {"max_num_batched_tokens", "max_num_seqs"}
+"""What the profiling run's tokens, and the logits of its requests, follow from."""
+_OF_HPU = (
+    "engine_version", "graph_prompt_ratio", "graph_prompt_strategy",
+    "graph_decode_strategy",
+)  # fmt: skip
 _NEEDED = frozenset(
     {"kv_cache_bytes", "kv_cache_tokens", "num_kv_blocks", "gpu_memory_utilization",
      "graph_reserved_bytes", "free_bytes", "total_bytes", "usable_bytes"}
@@ -141,17 +153,16 @@ class CachePlanner:
         return [replace(self.plan(PlanSettings()), notes=()), *plans]
 
     def plan(self, settings: PlanSettings) -> CachePlan:
-        """What the settings would give; those of graphs change nothing here."""
+        """What the settings would give; graphs and warm-up only where they are the run's."""
         chosen = self._chosen(settings)
-        is_own = chosen == self._chosen(PlanSettings())
-        share = self._share(chosen)
+        changed = self._changed(chosen)
+        is_other = bool(changed - self._without_effect())
+        share = self._share(chosen, changed)
         width = self._width(settings)
         part = None if share is None or width is None else share / width
         if self.summary.setting("mamba_num_blocks") is not None:
             # A slot for each request, of another size, takes its part beside the blocks.
-            seqs = self.summary.setting("max_num_seqs")
-            is_same = part == 1 and chosen.get("max_num_seqs", seqs) == seqs
-            part = 1.0 if is_same else None
+            part = 1.0 if part == 1 and "max_num_seqs" not in changed else None
         blocks, tokens = self._blocks_and_tokens(part, chosen["block_size"])
         reach = None if blocks is None else (blocks, blocks)
         is_resized = self.is_hpu and part not in (None, 1.0)
@@ -165,16 +176,18 @@ class CachePlanner:
             reach = max(0, blocks - off), blocks + off
         tokens, requests = self._capacity(part, chosen, blocks, tokens)
         buckets, notes = self._buckets(settings, blocks)
+        graphs, memory, warmup_s = (
+            None if is_other else BY_NAME[name].trusted(self.summary)
+            for name in ("graphs_captured", "graph_memory_bytes", "warmup_s")
+        )
         return CachePlan(
-            settings=chosen, is_own=is_own,
+            settings=chosen, is_own=not changed,
             kv_cache_bytes=_times(kv_cache_bytes(self.summary), share),
             num_kv_blocks=blocks, num_kv_blocks_range=reach, kv_cache_tokens=tokens,
             kv_cache_tokens_step=step, max_concurrency=requests, buckets=buckets,
-            graphs_captured=self._as_in_the_run("graphs_captured", chosen),
-            graph_memory_bytes=self._as_in_the_run("graph_memory_bytes", chosen),
-            warmup_s=self._as_in_the_run("warmup_s", chosen),
+            graphs_captured=graphs, graph_memory_bytes=memory, warmup_s=warmup_s,
             outcome=self._outcome(chosen, part, tokens, requests),
-            notes=(*notes, *self._notes(settings)),
+            notes=(*notes, *self._notes(settings, changed)),
         )  # fmt: skip
 
     def _capacity(
@@ -293,14 +306,21 @@ class CachePlanner:
         off = bytes_step(engine, size) * total / size + bytes_step(engine, total)
         return float(abs(use - self.utilization) * off * tokens / size)
 
-    def _as_in_the_run(self, figure: str, chosen: dict[str, Any]) -> float | None:
-        """A figure of graphs: on HPU it depends on all that is planned, elsewhere on the
-        tokens of a step."""
-        own = self._chosen(PlanSettings())
-        names = own if self.is_hpu else ("max_num_batched_tokens",)
-        if any(chosen.get(name) != own[name] for name in names):
-            return None
-        return BY_NAME[figure].trusted(self.summary)
+    def _changed(self, chosen: dict[str, Any]) -> set[str]:
+        """The settings that are not those of the run."""
+        own = {
+            **bucketing_inputs(self.summary)[1],
+            "max_num_seqs": self.summary.setting("max_num_seqs"),
+            "engine_version": rules_version(self.summary),
+            **self._chosen(PlanSettings()),
+        }
+        return {name for name, value in chosen.items() if value != own.get(name)}
+
+    def _without_effect(self) -> set[str]:
+        """The settings that change neither what is captured nor what is compiled."""
+        kind = self.summary.device.kind
+        is_free = kind in (*GPUS, "cpu") or self._fixed() is not None
+        return {"gpu_memory_utilization"} if is_free and not self.is_hpu else set()
 
     def _chosen(self, settings: PlanSettings) -> dict[str, Any]:
         chosen = {
@@ -318,8 +338,9 @@ class CachePlanner:
             ),
             **settings.environment,
         }
-        if settings.max_num_seqs is not None:
-            chosen["max_num_seqs"] = settings.max_num_seqs
+        given = ["max_num_seqs", *(_OF_HPU if self.is_hpu else ())]
+        values = {name: getattr(settings, name) for name in given}
+        chosen |= {name: value for name, value in values.items() if value is not None}
         if self.is_hpu:
             reserve = None if self._is_eager else settings.graph_reserved_mem
             chosen["VLLM_GRAPH_RESERVED_MEM"] = first_known(reserve, self.reserve)
@@ -338,15 +359,13 @@ class CachePlanner:
         `hpu_worker.py determine_available_memory`)."""
         return str(self.summary.config.get("enforce_eager")) == "True"
 
-    def _share(self, chosen: dict[str, Any]) -> float | None:
+    def _share(self, chosen: dict[str, Any], changed: set[str]) -> float | None:
         """Bytes of the cache, as a share of those that the run gave it."""
         use: float | None = chosen["gpu_memory_utilization"]
         own = self.utilization
         if self._fixed() is not None:
             return 1.0
-        tokens = self.summary.setting("max_num_batched_tokens")
-        is_other = chosen["max_num_batched_tokens"] != tokens
-        if is_other and not is_profile_kept(self.summary):
+        if changed & _OF_PROFILE and not is_profile_kept(self.summary):
             return None
         if self.is_hpu:
             before: float | None = self.reserve
@@ -405,7 +424,7 @@ class CachePlanner:
             return "fits" if requests >= 1 else "no_kv_cache"
         return "fits" if tokens >= length else "no_kv_cache"
 
-    def _notes(self, settings: PlanSettings) -> Iterator[str]:
+    def _notes(self, settings: PlanSettings, changed: set[str]) -> Iterator[str]:
         fixed = self._fixed()
         if fixed is not None:
             yield f"{fixed} is set: utilisation does not change the KV cache."
@@ -416,19 +435,7 @@ class CachePlanner:
                 "The run does not state the memory of its device: other utilisations are "
                 "unknown; --device-memory gives it."
             )
-        if self.is_hpu:
-            yield (
-                "Graphs and warm-up of other settings are unknown: they follow from a run "
-                "that lists its buckets and states how its memory was divided and what the "
-                "graphs of each phase took."
-            )
-        elif not settings.max_num_batched_tokens:
-            yield "Graphs and warm-up are as in the run: they do not depend on utilisation."
-        if settings.max_num_batched_tokens and not is_profile_kept(self.summary):
-            yield (
-                "What graphs and the profiling run take with another "
-                "max_num_batched_tokens only a start shows."
-            )
+        yield from self._notes_on_graphs(changed)
         yield from self._notes_on_blocks(settings)
         if settings.graph_reserved_mem is not None and self.is_hpu and self._is_eager:
             yield (
@@ -442,6 +449,22 @@ class CachePlanner:
             )
         if self.summary.synthetic:
             yield "The run is synthetic: its figures were never measured."
+
+    def _notes_on_graphs(self, changed: set[str]) -> Iterator[str]:
+        if self.is_hpu:
+            yield (
+                "Graphs and warm-up of other settings are unknown: they follow from a run "
+                "that lists its buckets and states how its memory was divided and what the "
+                "graphs of each phase took."
+            )
+        elif others := changed - self._without_effect():
+            names = " and ".join(sorted(others))
+            yield f"Graphs and warm-up are unknown: only a start shows them with another {names}."
+        elif changed:
+            yield "Graphs and warm-up are as in the run: they do not depend on utilisation."
+        if not is_profile_kept(self.summary) and self._fixed() is None:
+            for name in sorted(changed & _OF_PROFILE):
+                yield f"What the profiling run takes with another {name} only a start shows."
 
     def _notes_on_blocks(self, settings: PlanSettings) -> Iterator[str]:
         is_other = settings.max_model_len not in (None, self.length)
