@@ -320,7 +320,7 @@ def test_prompts_without_context_are_whole_slices_where_attention_has_them():
     window = SlidingWindow(slice_size=256, threshold=300)
     limits = replace(engine_settings(max_num_batched_tokens=900), sliding_window=window)
     points = {(1, 200, 0): 3, (1, 400, 0): 3, (1, 800, 0): 1, (1, 400, 7): 1}
-    report = fit_for_settings(traffic(points), limits, Limits(max_buckets=4))
+    report = fit_for_settings(traffic(points), limits, Limits(max_buckets=5))
     generated = with_file(limits, report)
     assert generated.dropped == ()
     assert {(1, 200, 0), (1, 512, 0), (1, 800, 1)} <= set(generated.prompt)
@@ -328,16 +328,51 @@ def test_prompts_without_context_are_whole_slices_where_attention_has_them():
     assert all(table.peek("prompt", shape).outcome == "found" for shape in points)
 
 
-def test_buckets_that_speculative_decoding_adds_are_counted():
-    limits = replace(engine_settings(), num_speculative_tokens=2)
-    found = traffic((), {(2, 1, 20): 5, (6, 1, 90): 5})
-    report = fit_for_settings(found, limits, Limits(max_buckets=2))
+@pytest.mark.parametrize("contiguous", [True, False])
+@pytest.mark.parametrize("drafts", [1, 2, 4])
+@pytest.mark.parametrize("most", [7, 12, 25])
+def test_limits_count_all_that_an_engine_warms_up(contiguous, drafts, most):
+    """The buckets that speculative decoding adds to those of the file, and the one that
+    stands for a phase without steps."""
+    limits = replace(
+        engine_settings(), num_speculative_tokens=drafts, use_contiguous_pa=contiguous
+    )
+    found = traffic((), {(n, 1, n * 3 + n % 5): 1 + n % 7 for n in range(1, 17)})
+    report = fit_for_settings(
+        found, limits, Limits(max_buckets=most, max_warmup_s=3 * most, seconds=seconds)
+    )
     generated = with_file(limits, report)
+    pairs = [("prompt", b) for b in generated.prompt]
+    pairs += [("decode", b) for b in generated.decode]
+    assert report.fit.usage.num_buckets == len(pairs) <= most
+    took = sum(seconds(*pair) for pair in pairs)
+    assert report.fit.usage.warmup_s == pytest.approx(took)
     more = len(generated.decode) - len(report.fit.buckets["decode"])
     assert any(f"adds {more} decode buckets" in note for note in report.notes)
     table = BucketTable(limits, generated)
-    ran = [table.peek("decode", shape).bucket for shape in ((2, 1, 20), (6, 1, 90))]
-    assert report.fit.executed == sum(5 * cost_of(b, "decode", 1) for b in ran)
+    ran = [table.peek("decode", shape).bucket for shape in found.decode.shapes.tolist()]
+    costs = [cost_of(bucket, "decode", 1) for bucket in ran]
+    executed = sum(np.array(costs) * found.decode.counts)
+    assert report.fit.bound <= report.fit.executed == executed
+    row = fit_table(report).rows[0]
+    assert row[:3] == ("this fit", str(len(pairs)), str(len(set(ran))))
+
+
+def test_a_limit_that_drafts_alone_exceed_leaves_no_set():
+    limits = replace(engine_settings(), num_speculative_tokens=2)
+    found = traffic((), {(2, 1, 20): 5})
+    with pytest.raises(InputError, match="within 3 buckets; raise the limit"):
+        fit_for_settings(found, limits, Limits(max_buckets=3))
+    fit = fit_for_settings(found, limits, Limits(max_buckets=4)).fit
+    assert (fit.usage.num_buckets, fit.is_exact) == (4, True)
+
+
+def test_steps_that_no_bucket_covers_are_stated_of_the_fit():
+    """An engine takes no prompt from a file that has more context than the model."""
+    limits = engine_settings()
+    found = traffic({(1, 200, 0): 3, (5, 100, 100): 2})
+    report = fit_for_settings(found, limits, Limits(max_buckets=4))
+    assert fit_table(report).rows[0][4] == "2"
 
 
 def seconds(phase, bucket):

@@ -69,9 +69,8 @@ def generate(settings: BucketingSettings) -> GeneratedBuckets:
         prompt = _offered(settings, "prompt")
         prompt_buckets = prompt.buckets()
         decode = _offered(settings, "decode")
-        decode_buckets = seeds = decode.buckets()
-    if settings.num_speculative_tokens and rules.speculates:
-        decode_buckets = speculative_buckets(settings, seeds)
+        seeds = decode.buckets()
+    decode_buckets = speculative_buckets(settings, seeds)
     return GeneratedBuckets(
         strategy="file" if settings.bucket_file else settings.strategy,
         prompt=prompt_buckets,
@@ -117,13 +116,15 @@ def _collector_paused() -> Iterator[None]:
 def speculative_buckets(
     settings: BucketingSettings, seeds: Iterable[Bucket]
 ) -> tuple[Bucket, ...]:
-    """The decode buckets and, for each, those of a batch with speculative tokens.
+    """The decode buckets and, for each, those of a batch with speculative tokens, sorted.
 
     A sequence that verifies n tokens counts as n + 1 rows: the batch size is multiplied
     by that, with the same blocks where they suffice, and with multiplied blocks.
     Source: `common.py`, `HPUBucketingManager.generate_spec_decode_buckets`.
     """
     rows = 1 + settings.num_speculative_tokens
+    if rows == 1 or not settings.rules.speculates:
+        return tuple(sorted(seeds))
     buckets = set()
     for seed in seeds:
         buckets.add(seed)

@@ -335,12 +335,7 @@ def compare_payload(
 def fit_table(report: FitReport) -> TextTable:
     """The fit first, then each strategy."""
     fit = report.fit
-    number = str(fit.usage.num_buckets)
-    ratio = _ratio(fit.waste_ratio)
-    rows: list[tuple[str, ...]] = [
-        ("this fit", number, number, ratio, "0", *_usage(fit.usage), "yes")
-    ]
-    rows += [_strategy(result) for result in report.strategies]
+    rows = [_strategy(result) for result in (report.result, *report.strategies)]
     if fit.is_exact:
         note = "No set of buckets within the limit wastes less."
     else:

@@ -163,11 +163,13 @@ class Usage:
 class Limits:
     """Upper bounds on the buckets of both phases together; None is no bound.
 
-    Seconds and bytes need the functions that give them for a bucket.
+    Seconds and bytes need the functions that give them for a bucket. `fixed` are buckets
+    beside those that are counted, whatever these are.
 
     Raises:
         SettingError: there is no bound, or one that leaves nothing.
-        InputError: a bound on seconds or bytes without their function.
+        InputError: a bound on seconds or bytes without their function, or one that the
+            fixed buckets exceed.
     """
 
     max_buckets: int | None = None
@@ -175,6 +177,7 @@ class Limits:
     max_graph_bytes: float | None = None
     seconds: Cost | None = None
     bytes: Cost | None = None
+    fixed: tuple[tuple[str, Bucket], ...] = ()
 
     def __post_init__(self) -> None:
         bounds = (self.max_buckets, self.max_warmup_s, self.max_graph_bytes)
@@ -193,6 +196,11 @@ class Limits:
                     f"A limit on {name} needs a run that states what buckets take; name "
                     "one, or limit the number of buckets"
                 )
+        if any(bound <= 0 for bound, _ in self.bounds()):
+            raise InputError(
+                f"A limit of {self} leaves nothing beside the bucket that a phase without "
+                "steps needs; raise it"
+            )
 
     def __str__(self) -> str:
         parts = []
@@ -212,40 +220,36 @@ class Limits:
             sum(self.bytes(*pair) for pair in pairs) if self.bytes else None,
         )
 
-    def _bounds(self) -> list[tuple[float, Cost]]:
-        """Each bound, and what a bucket takes of it."""
+    def bounds(self) -> list[tuple[float, Cost]]:
+        """What the fixed buckets leave of each bound, and what a bucket takes of it."""
         found = (
             (self.max_buckets, lambda phase, bucket: 1),
             (self.max_warmup_s, self.seconds),
             (self.max_graph_bytes, self.bytes),
         )
-        return [(bound, cost) for bound, cost in found if bound is not None and cost]
-
-    def amounts(self, pairs: Pairs) -> list[tuple[float, list[float]]]:
-        """Each bound, and what the buckets take of it."""
         return [
-            (bound, [cost(*pair) for pair in pairs]) for bound, cost in self._bounds()
+            (bound - sum(cost(*pair) for pair in self.fixed), cost)
+            for bound, cost in found
+            if bound is not None and cost
         ]
 
     def each(self) -> list[Limits]:
         """One for each bound, as if there were no other."""
         names = ("max_buckets", "max_warmup_s", "max_graph_bytes")
-        alone = [dict.fromkeys(names, None) | {n: getattr(self, n)} for n in names]
+        alone: list[dict[str, Any]]
+        alone = [dict.fromkeys(names) | {n: getattr(self, n)} for n in names]
         return [replace(self, **own) for own in alone if any(own.values())]
 
     def load(self, pairs: Pairs) -> float:
         """The largest share of a bound that the buckets take; at most 1 is allowed."""
-        return max(sum(amounts) / bound for bound, amounts in self.amounts(pairs))
-
-    def prices(self, pairs: Pairs) -> list[float]:
-        """What each bucket takes of `budget`: the bounds as one, by shares."""
-        amounts = self.amounts(pairs)
-        scale = self.budget / len(amounts)
-        shares = ([a * scale / bound for a in own] for bound, own in amounts)
-        return [sum(own) for own in zip(*shares, strict=True)]
+        return max(
+            sum(cost(*p) for p in pairs) / bound for bound, cost in self.bounds()
+        )
 
     @property
     def budget(self) -> int:
         """The number of buckets if that alone is bounded, else the number of bounds."""
-        count = len(self._bounds())
-        return self.max_buckets if self.max_buckets and count == 1 else count
+        bounds = self.bounds()
+        return (
+            int(bounds[0][0]) if self.max_buckets and len(bounds) == 1 else len(bounds)
+        )

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
-from dataclasses import asdict, dataclass, replace
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import asdict, astuple, dataclass, replace
 from itertools import chain
 from typing import Any, get_args
 
@@ -16,6 +16,7 @@ from warmup_insights.analysis.fit.cost import (
     Limits,
     Pairs,
     Usage,
+    Waste,
     measure_waste,
     refuse_overflow,
     used_buckets,
@@ -36,7 +37,7 @@ from warmup_insights.bucketing.filters import (
     sliding_window_condition,
 )
 from warmup_insights.bucketing.generate import speculative_buckets
-from warmup_insights.bucketing.padding import Trial, try_settings
+from warmup_insights.bucketing.padding import try_settings
 from warmup_insights.bucketing.settings import BucketingSettings
 from warmup_insights.errors import InputError
 from warmup_insights.model.summary import SCHEMA, BucketRow, RunSummary
@@ -77,6 +78,8 @@ class FitReport:
     num_shapes: int
     block_weight: int
     fit: Fit
+    result: StrategyResult
+    """What the engine does with the fit, as with the strategies."""
     strategies: tuple[StrategyResult, ...]
     notes: tuple[str, ...]
 
@@ -122,15 +125,25 @@ def fit_for_settings(
         for strategy in get_args(StrategyName)
     ]
     made = [_lists(trial.generated) for trial in trials if trial.generated is not None]
+
+    def warms(phase: str, buckets: Iterable[Bucket]) -> Sequence[Bucket]:
+        own = tuple(buckets)
+        return speculative_buckets(settings, own) if phase == "decode" else own
+
     for phase in PHASES:
-        refuse_overflow(
-            traffic, chain(*(own[phase] for own in made)), phase, block_weight
-        )
+        shapes = traffic.of(phase).shapes
+        largest = [Bucket(*shapes.max(axis=0).tolist())] if len(shapes) else []
+        offered = [largest, *(own[phase] for own in made)]
+        warmed = chain.from_iterable(warms(phase, own) for own in offered)
+        refuse_overflow(traffic, warmed, phase, block_weight)
+    missing = [phase for phase in PHASES if not len(rounded.of(phase))]
+    fixed = [(p, own) for p in missing for own in warms(p, [STAND_INS[p]])]
     fit = fit_buckets(
         rounded,
-        limits,
+        replace(limits, fixed=tuple(fixed)),
         block_weight=block_weight,
         admits=admits,
+        warms=warms,
         others=[
             (trial.title, _lists(trial.generated))
             for trial in trials
@@ -138,7 +151,23 @@ def fit_for_settings(
             and keeps_step(trial.generated.prompt, query_step, settings)
         ],
     )
-    fit, added = _as_warmed_up(fit, traffic, settings, block_weight)
+    in_file = file_lists(fit)
+    lists = {phase: warms(phase, own) for phase, own in in_file.items()}
+    result, waste = _judge("this fit", lists, traffic, limits, block_weight)
+    fit = replace(
+        fit,
+        needed=waste.needed,
+        executed=waste.executed,
+        bound=min(fit.bound, waste.executed),
+        is_exact=fit.is_exact and waste.executed == fit.executed,
+        usage=limits.usage(_pairs(lists)),
+    )
+    added = []
+    if more := len(lists["decode"]) - len(in_file["decode"]):
+        added.append(
+            f"Speculative decoding adds {more} decode buckets to those of the file; the "
+            "limits count them."
+        )
     return FitReport(
         name,
         traffic.prompt.total,
@@ -146,7 +175,15 @@ def fit_for_settings(
         len(traffic.prompt) + len(traffic.decode),
         block_weight,
         fit,
-        tuple(_judge(trial, traffic, limits, block_weight) for trial in trials),
+        result,
+        tuple(
+            StrategyResult(trial.title, error=trial.problem)
+            if trial.generated is None
+            else _judge(
+                trial.title, _lists(trial.generated), traffic, limits, block_weight
+            )[0]
+            for trial in trials
+        ),
         (
             *traffic.notes,
             *([AT_MOST] if limits.seconds or limits.bytes else []),
@@ -213,36 +250,6 @@ def as_taken(
     return replace(traffic, prompt=kept["prompt"], decode=kept["decode"]), tuple(notes)
 
 
-def _as_warmed_up(
-    fit: Fit, traffic: Traffic, settings: BucketingSettings, block_weight: int
-) -> tuple[Fit, list[str]]:
-    """The fit with the work that the engine does with it, and what it adds to it."""
-    lists = dict(fit.buckets)
-    notes = []
-    if settings.num_speculative_tokens and settings.rules.speculates:
-        lists["decode"] = speculative_buckets(settings, lists.get("decode", ()))
-        more = len(lists["decode"]) - len(fit.buckets.get("decode", ()))
-        notes.append(
-            f"Speculative decoding adds {more} decode buckets to those of the file, which "
-            "limits do not count."
-        )
-    parts = [(phase, traffic.of(phase)) for phase in PHASES if len(traffic.of(phase))]
-    wastes = [
-        measure_waste(part, lists.get(phase, ()), phase, block_weight)
-        for phase, part in parts
-    ]
-    executed = sum(waste.executed for waste in wastes)
-    needed = sum(waste.needed for waste in wastes)
-    is_other = executed != fit.executed
-    return replace(
-        fit,
-        needed=needed,
-        executed=executed,
-        bound=min(fit.bound, executed),
-        is_exact=fit.is_exact and not is_other,
-    ), notes
-
-
 def _check_prompts(traffic: Traffic, settings: BucketingSettings) -> None:
     if not len(traffic.prompt):
         return
@@ -256,29 +263,35 @@ def _check_prompts(traffic: Traffic, settings: BucketingSettings) -> None:
 
 
 def _judge(
-    trial: Trial, traffic: Traffic, limits: Limits, block_weight: int
-) -> StrategyResult:
-    if trial.generated is None:
-        return StrategyResult(trial.title, error=trial.problem)
-    lists = _lists(trial.generated)
-    parts = {phase: traffic.of(phase) for phase in PHASES if len(traffic.of(phase))}
+    name: str,
+    lists: Mapping[str, Sequence[Bucket]],
+    traffic: Traffic,
+    limits: Limits,
+    block_weight: int,
+) -> tuple[StrategyResult, Waste]:
+    """What an engine that warms up these buckets does, and the waste of both phases."""
+    parts = {phase: traffic.of(phase) for phase in PHASES}
     wastes = [
         measure_waste(part, lists[phase], phase, block_weight)
         for phase, part in parts.items()
     ]
-    executed = sum(waste.executed for waste in wastes)
-    wasted = sum(waste.wasted for waste in wastes)
-    pairs: Pairs = [(phase, bucket) for phase in PHASES for bucket in lists[phase]]
-    return StrategyResult(
-        trial.title,
+    waste = Waste(*(sum(own) for own in zip(*map(astuple, wastes), strict=True)))
+    pairs = _pairs(lists)
+    result = StrategyResult(
+        name,
         len(pairs),
         sum(len(used_buckets(part, lists[phase])) for phase, part in parts.items()),
-        executed,
-        wasted / executed if executed else None,
-        sum(waste.uncovered for waste in wastes),
+        waste.executed,
+        waste.wasted / waste.executed if waste.executed else None,
+        waste.uncovered,
         limits.usage(pairs),
-        limits.load(pairs) <= 1,
+        limits.load(pairs) <= 1 + 1e-9,
     )
+    return result, waste
+
+
+def _pairs(lists: Mapping[str, Sequence[Bucket]]) -> Pairs:
+    return [(phase, bucket) for phase in PHASES for bucket in lists[phase]]
 
 
 def _lists(generated: GeneratedBuckets) -> dict[str, Sequence[Bucket]]:
@@ -341,11 +354,19 @@ def _with(traffic: ShapeCounts, shapes: Sequence[tuple[int, int, int]]) -> Shape
     )
 
 
+STAND_INS = {"prompt": Bucket(1, 2, 0), "decode": Bucket(1, 1, 1)}
+"""The smallest bucket of each phase: an engine needs one where no step occurred."""
+
+
+def file_lists(fit: Fit) -> dict[str, Sequence[Bucket]]:
+    """The buckets of the file."""
+    return {phase: fit.buckets.get(phase) or (STAND_INS[phase],) for phase in PHASES}
+
+
 def bucket_lines(fit: Fit) -> str:
     """The lines of a bucket file; a phase without traffic gets its smallest bucket."""
-    prompts = fit.buckets.get("prompt") or (Bucket(1, 2, 0),)
-    decodes = fit.buckets.get("decode") or (Bucket(1, 1, 1),)
-    return format_bucket_file(prompts, decodes)
+    lists = file_lists(fit)
+    return format_bucket_file(lists["prompt"], lists["decode"])
 
 
 def run_costs(

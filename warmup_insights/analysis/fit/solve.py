@@ -49,6 +49,19 @@ _CUT_STEPS, _VALUE_STEPS = 12, 50
 _NEVER = 1e15
 Admits = Callable[[str, Bucket], bool]
 """Whether an engine takes a bucket of a phase from a file."""
+Buckets = Mapping[str, Sequence[Bucket]]
+Warms = Callable[[str, Iterable[Bucket]], Sequence[Bucket]]
+"""What an engine warms up for the buckets of a phase in a file."""
+
+
+def takes_all(phase: str, bucket: Bucket) -> bool:
+    """An engine that takes every bucket."""
+    return True
+
+
+def adds_none(phase: str, buckets: Iterable[Bucket]) -> Sequence[Bucket]:
+    """An engine that warms up what the file has."""
+    return tuple(buckets)
 
 
 class Problem(NamedTuple):
@@ -57,7 +70,8 @@ class Problem(NamedTuple):
     parts: dict[str, ShapeCounts]
     limits: Limits
     block_weight: int
-    admits: Admits | None = None
+    admits: Admits
+    warms: Warms
 
     @property
     def phases(self) -> tuple[str, ...]:
@@ -79,7 +93,26 @@ class Problem(NamedTuple):
     def prices(self, phase: str, buckets: Any) -> Any:
         """What each bucket, a row of three sizes, takes of the limits' budget."""
         pairs = [(phase, Bucket(*bucket)) for bucket in buckets.tolist()]
-        return np.array(self.limits.prices(pairs))
+        amounts = self.amounts(pairs)
+        scale = self.limits.budget / len(amounts)
+        return sum(np.array(own) * scale / bound for bound, own in amounts)
+
+    def amounts(self, pairs: Pairs) -> list[tuple[float, list[float]]]:
+        """Each bound, and what each bucket takes of it with those that are added for it:
+        at most, as several may add the same."""
+        warmed = [[(p, own) for own in self.warms(p, [bucket])] for p, bucket in pairs]
+        return [
+            (bound, [sum(cost(*pair) for pair in own) for own in warmed])
+            for bound, cost in self.limits.bounds()
+        ]
+
+    def warmed(self, buckets: Buckets) -> Pairs:
+        """What the engine warms up of these buckets in a file."""
+        return [(p, own) for p in buckets for own in self.warms(p, buckets[p])]
+
+    def by_phase(self, pairs: Pairs) -> dict[str, list[Bucket]]:
+        """The buckets of each phase."""
+        return {p: [b for q, b in pairs if p == q] for p in self.phases}
 
     @property
     def highest_price(self) -> float:
@@ -93,7 +126,7 @@ class Problem(NamedTuple):
 
     def is_admissible(self, phase: str, bucket: Sequence[int]) -> bool:
         """Whether the engine takes it from a file."""
-        return self.admits is None or self.admits(phase, Bucket(*map(int, bucket)))
+        return self.admits(phase, Bucket(*map(int, bucket)))
 
     def path_costs(self, phase: str, buckets: Any) -> Any:
         """Cost of each bucket, above all others for what the engine does not take."""
@@ -102,14 +135,14 @@ class Problem(NamedTuple):
 
 
 def problem_of(
-    traffic: Traffic, limits: Limits, block_weight: int, admits: Admits | None
+    traffic: Traffic, limits: Limits, block_weight: int, admits: Admits, warms: Warms
 ) -> Problem:
     """The problem of fitting buckets to the phases that have traffic."""
     parts = {phase: traffic.of(phase) for phase in PHASES if len(traffic.of(phase))}
     if "prompt" in parts:
         shapes = np.maximum(parts["prompt"].shapes, (0, 2, 0))
         parts["prompt"] = count_shapes(shapes, parts["prompt"].counts)
-    return Problem(parts, limits, block_weight, admits)
+    return Problem(parts, limits, block_weight, admits, warms)
 
 
 def _padded(rows: Sequence[Any]) -> Any:
@@ -331,7 +364,7 @@ def by_paths(problem: Problem) -> Iterator[dict[str, list[Bucket]]]:
             tried = _search(problem, [_Values(problem, planes, own)], _VALUE_STEPS)
             allowed = [pairs for load, pairs in tried if load <= 1]
             for pairs in allowed[-1:]:
-                yield {p: [b for q, b in pairs if p == q] for p in problem.phases}
+                yield problem.by_phase(pairs)
 
 
 def _search(
@@ -345,7 +378,7 @@ def _search(
     price, low, high = 0.0, 1e-6, problem.highest_price
     for _ in range(steps):
         pairs = [pair for part in parts for pair in part.at(price)]
-        load = problem.limits.load(pairs)
+        load = problem.limits.load(problem.warmed(problem.by_phase(pairs)))
         found.append((load, pairs))
         if load == 1 or (price == 0 and load <= 1):
             break
@@ -417,8 +450,6 @@ def _lines(problem: Problem, phase: str) -> Iterator[tuple[str, Any, Any, Any, i
         yield phase, np.r_[0, steps.cumsum()], values, prices, cost
 
 
-Buckets = Mapping[str, Sequence[Bucket]]
-
 MAX_PROGRAM_CELLS = 1_000
 """Shapes times buckets of the grid, for a phase in a mixed integer program."""
 _NODES = 2_000
@@ -461,24 +492,28 @@ def fit_buckets(
     limits: Limits,
     *,
     block_weight: int = DEFAULT_BLOCK_WEIGHT,
-    admits: Admits | None = None,
+    admits: Admits = takes_all,
+    warms: Warms = adds_none,
     others: Iterable[tuple[str, Buckets]] = (),
 ) -> Fit:
     """The buckets that cover all traffic within the limits and waste least.
 
-    `admits` is whether the engine takes a bucket from a file. `others` are named sets, such
-    as those of the engine's strategies: the result is never worse than one of them that
-    covers the traffic and, reduced to what is used, keeps the limits.
+    `admits` is whether the engine takes a bucket from a file, `warms` what it warms up for
+    those of a file: that covers the traffic, and limits count it. `others` are named sets,
+    such as those of the engine's strategies: the result is never worse than one of them in
+    a file that covers the traffic and, reduced to what is used, keeps the limits.
 
     Raises:
         InputError: no set of buckets that covers the traffic keeps the limits.
     """
-    problem = problem_of(traffic, limits, block_weight, admits)
+    problem = problem_of(traffic, limits, block_weight, admits, warms)
     found: list[tuple[str, Buckets]]
     found = [("shortest paths", buckets) for buckets in by_paths(problem)]
     found += [(f"{name}, reduced to what is used", own) for name, own in others]
     best = _best(problem, found)
-    bound = max(lower_bound(problem._replace(limits=one)) for one in limits.each())
+    # What is warmed up is a set within the limits, too, whatever of it is in the file.
+    plain = problem._replace(warms=adds_none)
+    bound = max(lower_bound(plain._replace(limits=one)) for one in limits.each())
     if best is None or best.executed > bound:
         solved, proven = _by_program(problem)
         bound = max(bound, proven)
@@ -490,22 +525,23 @@ def fit_buckets(
             f"No buckets for {' and '.join(problem.phases)} steps cover all shapes "
             f"within {limits}; raise the limit"
         )
-    bound = min(bound, best.executed)
+    executed = int(best.executed)
+    bound = min(bound, executed)
     return Fit(
         {phase: tuple(sorted(best.buckets[phase])) for phase in problem.phases},
         needed_cost(traffic, block_weight),
-        best.executed,
+        executed,
         bound,
-        bound == best.executed,
+        bound == executed,
         best.name,
-        limits.usage(_pairs(best.buckets)),
+        limits.usage(problem.warmed(best.buckets)),
     )
 
 
 class _Candidate(NamedTuple):
     name: str
     buckets: dict[str, list[Bucket]]
-    executed: int
+    executed: float
 
 
 def _best(problem: Problem, found: Iterable[tuple[str, Buckets]]) -> _Candidate | None:
@@ -513,37 +549,48 @@ def _best(problem: Problem, found: Iterable[tuple[str, Buckets]]) -> _Candidate 
 
     Of each phase the used buckets count, as they are or tightened, whichever wastes
     less: a tighter bucket comes earlier in the engine's order and can take shapes from
-    a better one.
+    a better one. Where that exceeds the limits the set counts as it is: what is added
+    for its buckets may be fewer, as several may add the same.
     """
     best: _Candidate | None = None
     for name, buckets in found:
-        chosen: dict[str, list[Bucket]] = {}
-        executed = 0.0
-        for phase, part in problem.parts.items():
-            own = buckets.get(phase, ())
-            options = [
-                option
-                for option in (used_buckets(part, own), tighten(part, own, phase))
-                if all(problem.is_admissible(phase, bucket) for bucket in option)
-            ]
-            if not options:
-                executed = math.inf
+        for ways in (_REDUCED, _WHOLE):
+            made = _made(problem, name, buckets, ways)
+            if problem.limits.load(problem.warmed(made.buckets)) <= 1:
+                if made.executed < (math.inf if best is None else best.executed):
+                    best = made
                 break
-            wastes = [
-                measure_waste(part, o, phase, problem.block_weight) for o in options
-            ]
-            keys = [(waste.uncovered_shapes, waste.executed) for waste in wastes]
-            chosen[phase] = options[keys.index(min(keys))]
-            uncovered, cost = min(keys)
-            executed += math.inf if uncovered else cost
-        is_better = executed < (math.inf if best is None else best.executed)
-        if is_better and problem.limits.load(_pairs(chosen)) <= 1:
-            best = _Candidate(name, chosen, int(executed))
+            if problem.warms is adds_none:
+                break
     return best
 
 
-def _pairs(buckets: Buckets) -> Pairs:
-    return [(phase, bucket) for phase, own in buckets.items() for bucket in own]
+Way = Callable[[ShapeCounts, Sequence[Bucket], str], list[Bucket]]
+_REDUCED: tuple[Way, ...] = (lambda part, own, _: used_buckets(part, own), tighten)
+_WHOLE: tuple[Way, ...] = (lambda _, own, __: sorted(own),)
+
+
+def _made(
+    problem: Problem, name: str, buckets: Buckets, ways: tuple[Way, ...]
+) -> _Candidate:
+    """What the best of the ways makes of the buckets of each phase; of infinite work where
+    they do not cover everything, or the engine does not take one."""
+    chosen: dict[str, list[Bucket]] = {}
+    executed = 0.0
+    for phase, part in problem.parts.items():
+        made = (way(part, buckets.get(phase, ()), phase) for way in ways)
+        options = [
+            own for own in made if all(problem.is_admissible(phase, b) for b in own)
+        ]
+        wastes = [
+            measure_waste(part, problem.warms(phase, own), phase, problem.block_weight)
+            for own in options
+        ]
+        keys = [(waste.uncovered_shapes, waste.executed) for waste in wastes]
+        uncovered, cost = min(keys, default=(1, 0))
+        chosen[phase] = options[keys.index(min(keys))] if keys else []
+        executed += math.inf if uncovered else cost
+    return _Candidate(name, chosen, executed)
 
 
 def _by_program(problem: Problem) -> tuple[list[dict[str, list[Bucket]]], int]:
@@ -561,10 +608,11 @@ def _by_program(problem: Problem) -> tuple[list[dict[str, list[Bucket]]], int]:
         own = (as_bucket(shape, phase) for shape in itertools.product(*values))
         offers += [(phase, b) for b in own if problem.is_admissible(phase, b)]
     chosen, bound = _solve(problem, offers, is_ordered=True)
-    if any(np.ptp(p.shapes, axis=0).all() for p in problem.parts.values()):
-        bound = _solve(problem, offers, is_ordered=False)[1]
-    found = {p: [b for q, b in chosen if p == q] for p in problem.phases}
-    return [found] if chosen else [], problem.needed + bound
+    varies = any(np.ptp(p.shapes, axis=0).all() for p in problem.parts.values())
+    if varies or problem.warms is not adds_none:
+        plain = problem._replace(warms=adds_none)
+        bound = _solve(plain, offers, is_ordered=not varies)[1]
+    return [problem.by_phase(chosen)] if chosen else [], problem.needed + bound
 
 
 def _solve(problem: Problem, offers: Pairs, *, is_ordered: bool) -> tuple[Pairs, int]:
@@ -601,7 +649,7 @@ def _solve(problem: Problem, offers: Pairs, *, is_ordered: bool) -> tuple[Pairs,
                 if is_ordered:
                     later = runs[place + 1 :]
                     constrain(0, (*later, int(offer)), [1] * (len(later) + 1), 1)
-    for bound, amounts in problem.limits.amounts(offers):
+    for bound, amounts in problem.amounts(offers):
         constrain(0, range(len(offers)), amounts, bound)
     scale = max(1.0, max(waste) / 1e4)
     rows, columns, values = zip(*entries, strict=True)

@@ -246,6 +246,11 @@ def traffic_from_requests(requests: Requests, settings: BucketingSettings) -> Tr
             f"Steps that need more than {settings.num_kv_blocks} KV blocks count as that "
             "many: the engine would preempt."
         )
+    if settings.num_speculative_tokens:
+        notes.append(
+            "Steps are made as without drafts: how many are accepted, and the padding of "
+            "the steps that verify them, is unknown."
+        )
     if settings.use_contiguous_pa:
         notes.append(
             "With contiguous PA a decode step needs the highest block id; lengths only "
