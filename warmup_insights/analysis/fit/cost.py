@@ -17,7 +17,6 @@ from warmup_insights.analysis.fit.traffic import ShapeCounts, Traffic
 from warmup_insights.bucketing.base import Bucket
 from warmup_insights.bucketing.lookup import BucketIndex
 from warmup_insights.errors import InputError, SettingError
-from warmup_insights.model.summary import PHASES
 from warmup_insights.units import format_bytes, format_duration
 
 DEFAULT_BLOCK_WEIGHT = 1
@@ -74,15 +73,6 @@ def refuse_overflow(
         )
 
 
-def needed_cost(traffic: Traffic, block_weight: int) -> int:
-    """What the shapes of both phases need, in tokens."""
-    parts = ((phase, traffic.of(phase)) for phase in PHASES)
-    return sum(
-        int((execution_cost(part.shapes, phase, block_weight) * part.counts).sum())
-        for phase, part in parts
-    )
-
-
 def assign(shapes: Any, buckets: Iterable[Bucket]) -> Any:
     """Index into the sorted buckets that the engine takes for each shape; -1 for none.
 
@@ -100,8 +90,6 @@ def measure_waste(
 ) -> Waste:
     """The waste of the buckets over the traffic of a phase, chosen as the engine does."""
     ordered = sorted(set(buckets))
-    if not len(traffic):
-        return Waste(0, 0, 0)
     chosen = assign(traffic.shapes, ordered)
     covered = chosen >= 0
     counts = traffic.counts[covered]

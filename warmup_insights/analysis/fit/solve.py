@@ -29,7 +29,6 @@ from warmup_insights.analysis.fit.cost import (
     as_bucket,
     execution_cost,
     measure_waste,
-    needed_cost,
     tighten,
     used_buckets,
 )
@@ -132,17 +131,6 @@ class Problem(NamedTuple):
         """Cost of each bucket, above all others for what the engine does not take."""
         taken = [self.is_admissible(phase, bucket) for bucket in buckets.tolist()]
         return np.where(taken, self.cost(phase, buckets), _NEVER)
-
-
-def problem_of(
-    traffic: Traffic, limits: Limits, block_weight: int, admits: Admits, warms: Warms
-) -> Problem:
-    """The problem of fitting buckets to the phases that have traffic."""
-    parts = {phase: traffic.of(phase) for phase in PHASES if len(traffic.of(phase))}
-    if "prompt" in parts:
-        shapes = np.maximum(parts["prompt"].shapes, (0, 2, 0))
-        parts["prompt"] = count_shapes(shapes, parts["prompt"].counts)
-    return Problem(parts, limits, block_weight, admits, warms)
 
 
 def _padded(rows: Sequence[Any]) -> Any:
@@ -506,7 +494,12 @@ def fit_buckets(
     Raises:
         InputError: no set of buckets that covers the traffic keeps the limits.
     """
-    problem = problem_of(traffic, limits, block_weight, admits, warms)
+    parts = {phase: traffic.of(phase) for phase in PHASES if len(traffic.of(phase))}
+    problem = Problem(parts, limits, block_weight, admits, warms)
+    needed = problem.needed
+    if "prompt" in parts:
+        shapes = np.maximum(parts["prompt"].shapes, (0, 2, 0))
+        parts["prompt"] = count_shapes(shapes, parts["prompt"].counts)
     found: list[tuple[str, Buckets]]
     found = [("shortest paths", buckets) for buckets in by_paths(problem)]
     found += [(f"{name}, reduced to what is used", own) for name, own in others]
@@ -529,7 +522,7 @@ def fit_buckets(
     bound = min(bound, executed)
     return Fit(
         {phase: tuple(sorted(best.buckets[phase])) for phase in problem.phases},
-        needed_cost(traffic, block_weight),
+        needed,
         executed,
         bound,
         bound == executed,

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Collection, Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
 from statistics import mean
 
@@ -217,20 +217,20 @@ def plan_time(
     summary = evidence.summary
     measured = summary.time.warmup_s
     own_lists = {phase: list(summary.phase(phase).buckets) for phase in lists}
-    parts = _split(costs, lists, graphs)
-    own = _split(costs, own_lists, own_graphs)
+    timed = _timed(costs, lists, graphs)
+    own_timed = _timed(costs, own_lists, own_graphs)
     if measured is None:
-        runs, captures = parts or (None, None)
+        runs, captures = _seconds(timed) if timed else (None, None)
         return TimePlan(None, None, runs, captures, None, None, "unknown")
-    if parts is None or own is None:
+    if timed is None or own_timed is None:
         return _average_time(summary, lists, own_lists, graphs, own_graphs)
-    rest = max(0.0, measured - sum(own))
+    parts = _seconds(timed)
+    rest = max(0.0, measured - sum(_seconds(own_timed)))
     total = sum(parts) + rest
     if summary.is_log:  # which has no word of the garbage collector
         return TimePlan(total, None, *parts, rest, _error(costs), "per bucket")
-    timed = list(_timed(costs, lists, graphs))
-    scatter = SPREAD * math.sqrt(sum(c.variance(own) for c, own in timed))
-    doubt = sum(cost.doubt(own) for cost, own in timed)
+    scatter = SPREAD * math.sqrt(sum(cost.variance(own) for _, cost, own in timed))
+    doubt = sum(cost.doubt(own) for _, cost, own in timed)
     quiet, busy = (_count(lists) * s for s in _collector_reach(evidence.rows))
     least = max(RUN_TO_RUN * total, scatter, doubt)
     reach = (max(0.0, total - max(least, quiet)), total + max(least, busy))
@@ -303,45 +303,39 @@ def _collector_reach(rows: Iterable[BucketRow]) -> tuple[float, float]:
     return max(0.0, usual - min(means)), max(0.0, max(means) - usual)
 
 
+_Timed = tuple[str, LinearCost, list[Bucket]]
+
+
 def _timed(
     costs: Mapping[str, PhaseCosts],
     lists: Mapping[str, list[Bucket]],
-    graphs: Collection[PlannedGraph],
-) -> Iterator[tuple[LinearCost, list[Bucket]]]:
-    """The costs that the time of a warm-up is made of, each with the buckets that have it."""
-    capturing = {(graph.phase, graph.declared) for graph in graphs}
-    for phase, buckets in lists.items():
-        cost = costs[phase]
-        with_graph = [b for b in buckets if (phase, b) in capturing]
-        without = buckets
-        if cost.captures_in_runs:
-            without = [b for b in buckets if (phase, b) not in capturing]
-        if cost.capture_s is not None:
-            yield cost.capture_s, with_graph
-        if cost.run_s is not None:
-            yield cost.run_s, without
-
-
-def _split(
-    costs: Mapping[str, PhaseCosts],
-    lists: Mapping[str, list[Bucket]],
     graphs: Iterable[PlannedGraph],
-) -> tuple[float, float] | None:
-    """Seconds of runs and of captures; None unless enough buckets were timed."""
+) -> list[_Timed] | None:
+    """The costs that the time of a warm-up is made of, of runs or of captures, each with
+    the buckets that have it; None unless enough buckets were timed."""
     capturing = {(graph.phase, graph.declared) for graph in graphs}
-    runs = captures = 0.0
+    found: list[_Timed] = []
     for phase, buckets in lists.items():
         cost = costs[phase]
         known = cost.capture_s if cost.captures_in_runs else cost.run_s
         if known is None or known.error is None:
             return None
+        with_graph = [own for own in buckets if (phase, own) in capturing]
+        if cost.capture_s is not None:
+            found.append(("captures", cost.capture_s, with_graph))
+        if cost.captures_in_runs:
+            buckets = [own for own in buckets if (phase, own) not in capturing]
+        found.append(("runs", cost.run_s or known, buckets))
+    return found
+
+
+def _seconds(timed: Iterable[_Timed]) -> tuple[float, float]:
+    """Seconds of runs and of captures."""
+    parts = {"runs": 0.0, "captures": 0.0}
+    for part, cost, buckets in timed:
         for bucket in buckets:
-            captured = cost.capture_s if (phase, bucket) in capturing else None
-            if captured is not None:
-                captures += captured.estimate(bucket).value
-            if captured is None or not cost.captures_in_runs:
-                runs += (cost.run_s or known).estimate(bucket).value
-    return runs, captures
+            parts[part] += cost.estimate(bucket).value
+    return parts["runs"], parts["captures"]
 
 
 def _bucket_seconds(summary: RunSummary) -> float:
