@@ -395,3 +395,24 @@ def test_what_a_profiling_run_of_more_requests_takes_is_unknown():
         False,
     )
     assert any("max_num_seqs only a start shows" in note for note in plan.notes)
+
+
+@pytest.mark.parametrize(
+    ("settings", "size", "tokens"),
+    [
+        (PlanSettings(kv_cache_dtype="fp8"), 10 * GIB, 160_000),
+        (PlanSettings(block_size=32), 40 * GIB, 320_000),
+        (PlanSettings(kv_cache_dtype="fp8", block_size=32), 20 * GIB, 320_000),
+        (PlanSettings(kv_cache_dtype="fp8_e5m2", max_num_seqs=9), 10 * GIB, 160_000),
+    ],
+)
+def test_blocks_that_are_set_take_the_bytes_of_their_values(settings, size, tokens):
+    """vLLM `kv_cache_utils.py`, `may_override_num_blocks`: the number stays."""
+    run = cuda(num_gpu_blocks_override=10_000, block_size=16)
+    run = with_memory(run, kv_cache_allocated_bytes=20 * GIB)
+    plan = CachePlanner(run).plan(settings)
+    assert (plan.num_kv_blocks, plan.kv_cache_tokens) == (10_000, tokens)
+    assert plan.kv_cache_bytes == size
+    told = cuda(kv_cache_memory_bytes=20 * GIB, block_size=16)
+    plan = CachePlanner(told).plan(PlanSettings(kv_cache_dtype="fp8"))
+    assert (plan.num_kv_blocks, plan.kv_cache_bytes) == (20_000, 20 * GIB)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import math
 from collections.abc import Callable
 from typing import Any
 
@@ -70,6 +71,8 @@ def read_shares(
 _SHARES = ("gpu_memory_utilization", "graph_reserved_mem", "graph_prompt_ratio")
 _ORDERS = ("graph_prompt_strategy", "graph_decode_strategy")
 _LIMITS = ("max_num_seqs", "max_model_len", "max_num_batched_tokens", "block_size")
+_SINGLE = (*_ORDERS, *_LIMITS, "kv_cache_dtype", "engine_version")
+"""What has one value in all plans of a command."""
 _OF_GRAPHS = ("graph_prompt_ratio", *_ORDERS)
 _NEED_GRAPHS = (*_OF_GRAPHS, "max_num_seqs", "engine_version")
 """What can be planned only where the run states what graphs took."""
@@ -159,13 +162,11 @@ def plan(
     loaded = load_runs(db, [run])[0]
     device_bytes = options.pop("device_memory")
     planner = _planner(loaded, options, assignments)
+    settings = list(_grid(options, _environment(assignments)))
     if planner is None:
-        plan_cache(
-            loaded.summary, options, device_bytes, _environment(assignments), as_json
-        )
+        plan_cache(loaded.summary, settings, device_bytes, as_json)
         return
     used = _used(loaded.summary)
-    settings = list(_grid(options, _environment(assignments)))
     plans = [planner.plan(each) for each in settings]
     has_settings = settings != [PlanSettings()]
     recommendation = None
@@ -239,25 +240,12 @@ def _used(summary: RunSummary) -> dict[str, set[Bucket]]:
 
 def plan_cache(
     summary: RunSummary,
-    options: dict[str, Any],
+    settings: list[PlanSettings],
     device_bytes: int | None,
-    environment: dict[str, str],
     as_json: bool,
 ) -> None:
     """Plan the KV cache alone, and print it."""
-    planner = CachePlanner(summary, device_bytes)
-    names = ("gpu_memory_utilization", "graph_reserved_mem")
-    lists = [options[name] or [None] for name in names]
-    fixed = {
-        name: options[name] for name in (*_LIMITS, "kv_cache_dtype", "engine_version")
-    }
-    settings = [
-        PlanSettings(
-            **dict(zip(names, values, strict=True)), **fixed, environment=environment
-        )
-        for values in itertools.product(*lists)
-    ]
-    plans = planner.beside_own(settings)
+    plans = CachePlanner(summary, device_bytes).beside_own(settings)
     if as_json:
         print_json({"plans": [each.as_dict() for each in plans]})
         return
@@ -278,13 +266,13 @@ def _recommend(
 
 def _grid(options: dict[str, Any], environment: dict[str, str]) -> Any:
     lists = [options[name] or [None] for name in _SHARES]
-    count = len(lists[0]) * len(lists[1]) * len(lists[2])
+    count = math.prod(map(len, lists))
     if count > MAX_PLANS:
         raise SettingError(f"These are {count} combinations; give {MAX_PLANS} at most")
     for values in itertools.product(*lists):
         yield PlanSettings(
             **dict(zip(_SHARES, values, strict=True)),
-            **{name: options[name] for name in (*_ORDERS, *_LIMITS, "engine_version")},
+            **{name: options[name] for name in _SINGLE},
             environment=environment,
         )
 

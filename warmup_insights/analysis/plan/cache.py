@@ -160,6 +160,8 @@ class CachePlanner:
         share = self._share(chosen, changed)
         width = self._width(settings)
         part = None if share is None or width is None else share / width
+        if self.summary.fixed_blocks is not None:
+            part, share = 1.0, self._size_of_a_block(chosen["block_size"], width)
         if self.summary.setting("mamba_num_blocks") is not None:
             # A slot for each request, of another size, takes its part beside the blocks.
             part = 1.0 if part == 1 and "max_num_seqs" not in changed else None
@@ -399,6 +401,13 @@ class CachePlanner:
             return 1.0
         new, old = _BYTES.get(settings.kv_cache_dtype), _BYTES.get(own)
         return None if new is None or old is None else new / old
+
+    def _size_of_a_block(self, size: int | None, width: float | None) -> float | None:
+        """Bytes of a block of so many tokens, as a share of those in the run."""
+        own = self.block_size
+        if size == own or width is None:
+            return width
+        return width * size / own if size and own and self._is_plain else None
 
     def _outcome(
         self,
