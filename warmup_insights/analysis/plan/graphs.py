@@ -75,7 +75,6 @@ class GraphReplay:
         self._evidence = evidence
         self._lists = lists
         self._shapes = shapes
-        self._skipped = {phase: tuple(buckets) for phase, buckets in lists.items()}
         self.order: list[PlannedGraph] = []
         self.budget: GraphBudget | None = None
         self.is_out_of_memory = False
@@ -99,7 +98,7 @@ class GraphReplay:
 
         self.budget = budget
         try:
-            outcome = capture_graphs(
+            capture_graphs(
                 self._lists.get("prompt", []),
                 self._lists.get("decode", []),
                 budget,
@@ -109,11 +108,6 @@ class GraphReplay:
             )
         except _NothingLeft:
             self.is_out_of_memory = True
-            self._skip_the_rest()
-            return
-        for captures in outcome:
-            skipped = tuple(item.bucket for item in captures.skipped)
-            self._skipped[captures.phase] = skipped
 
     def capture_everything(self, free: int) -> None:
         """The uncapped rule: every bucket, the largest first, until nothing is free.
@@ -132,7 +126,6 @@ class GraphReplay:
                 break
             free -= graph.memory_bytes
             self.order.append(graph)
-        self._skip_the_rest()
 
     def phases(self) -> dict[str, PhasePlan]:
         """Both phases, as far as they have buckets."""
@@ -140,6 +133,7 @@ class GraphReplay:
 
     def _phase(self, phase: str, buckets: list[Bucket]) -> PhasePlan:
         own = [graph for graph in self.order if graph.phase == phase]
+        shapes = {graph.bucket for graph in own}
         cost, budget = self._costs[phase].graph_bytes, self.budget
         return PhasePlan(
             generated=len(buckets),
@@ -148,7 +142,11 @@ class GraphReplay:
             graph_budget_bytes=int(budget.of(phase)) if budget is not None else None,
             graph_used_bytes=sum(graph.memory_bytes for graph in own),
             captured_buckets=tuple(sorted(graph.bucket for graph in own)),
-            skipped_buckets=self._skipped[phase],
+            skipped_buckets=tuple(
+                bucket
+                for bucket in buckets
+                if self._shapes.get((phase, bucket), bucket) not in shapes
+            ),
             cost_error_percent=_percent(cost.error if cost else None),
             worst_cost_error_percent=_percent(cost.worst_error if cost else None),
         )
@@ -161,15 +159,6 @@ class GraphReplay:
         return PlannedGraph(
             phase, shape, bucket, round(estimate.value), estimate.source
         )
-
-    def _skip_the_rest(self) -> None:
-        done = {(graph.phase, graph.bucket) for graph in self.order}
-        for phase, buckets in self._lists.items():
-            self._skipped[phase] = tuple(
-                bucket
-                for bucket in buckets
-                if (phase, self._shapes.get((phase, bucket), bucket)) not in done
-            )
 
 
 def _percent(share: float | None) -> float | None:
