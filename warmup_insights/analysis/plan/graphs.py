@@ -243,7 +243,9 @@ def _average_time(
     had = Counter(graph.phase for graph in own_graphs)
     took = summary.time.seconds_by_phase()
     stretches = {phase: took.get(f"{phase}_graphs", 0.0) for phase in lists}
-    rest = measured - _bucket_seconds(summary)
+    stages = (summary.sampler, summary.defrag)
+    rest = sum(stage.duration_s or 0.0 for stage in stages if stage is not None)
+    rest = min(measured, rest)
     captured = sum(stretches.values())
     if not own_count:
         return UNKNOWN_TIME
@@ -263,10 +265,8 @@ def _average_time(
         )
     total = runs + (captures or 0.0) + rest if is_known else None
     eager = runs if captured else None
-    return TimePlan(total, None, eager, captures, rest, None, _AVERAGE)
-
-
-_AVERAGE = "average per bucket"
+    source = "average per bucket"
+    return TimePlan(total, None, eager, captures, rest, None, source)
 
 
 def _collector_reach(rows: Iterable[BucketRow]) -> tuple[float, float]:
@@ -325,13 +325,6 @@ def _seconds(timed: Iterable[_Timed]) -> tuple[float, float]:
         for bucket in buckets:
             parts[part] += cost.estimate(bucket).value
     return parts["runs"], parts["captures"]
-
-
-def _bucket_seconds(summary: RunSummary) -> float:
-    """What is left of the warm-up for buckets, without sampler and defragmenter."""
-    stages = (summary.sampler, summary.defrag)
-    rest = sum(stage.duration_s or 0.0 for stage in stages if stage is not None)
-    return max(0.0, (summary.time.warmup_s or 0.0) - rest)
 
 
 def _count(lists: Mapping[str, list[Bucket]]) -> int:

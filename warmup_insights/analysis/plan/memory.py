@@ -236,8 +236,6 @@ class Workspace:
             if row.run is not None or row.capture is not None
         ]
         self._largest_blocks = max((_rows(*item) for item in own), default=0)
-        self._own_growth = self.growth_bytes(own)
-        self.observed_bytes = observed_growth(summary)
 
     def _find_slope(self, evidence: Evidence) -> float:
         level, slopes = self._profile, [0.0]
@@ -253,7 +251,13 @@ class Workspace:
             if blocks:
                 own = self._per_token * num_tokens(row.bucket)
                 slopes.append((level - own) / blocks)
-        return max(slopes) or _gather_bytes(evidence.summary)
+        if slope := max(slopes):
+            return slope
+        # The reference engine gathers keys and values of a layer.
+        shape = PRESETS.get(str(self._summary.model))
+        if self._summary.engine.name != "reference" or shape is None:
+            return 0.0
+        return _block_bytes(self._summary)[0] / shape.num_hidden_layers
 
     def profile_growth(self, limits: Mapping[str, int]) -> int:
         """What the profiling run takes more with other limits of the engine.
@@ -262,16 +266,16 @@ class Workspace:
         allows (`runner.warmup.profile_bucket`); of others it is not known.
         """
         tokens = _profile_tokens(self._summary, limits)
-        if not limits or tokens is None or not self._per_token:
-            return 0
-        if self._summary.engine.name != "reference":
+        is_known = self._summary.engine.name == "reference" and self._per_token
+        if not limits or tokens is None or not is_known:
             return 0
         return round(self._per_token * tokens - self._profile)
 
     def growth_bytes(
         self, buckets: list[tuple[str, Bucket]], profile_growth: int = 0
     ) -> int:
-        """Above the run's own profiling, by the model."""
+        """What is taken before the first graph, with these buckets, beyond the run's own
+        profiling, by the model."""
         needs = [
             self._per_token * num_tokens(bucket)
             + self._per_block * _rows(phase, bucket)
@@ -280,39 +284,10 @@ class Workspace:
         most = max(needs, default=0.0) - self._profile
         return round(max(float(profile_growth), most))
 
-    def taken_bytes(
-        self, buckets: list[tuple[str, Bucket]], profile_growth: int = 0
-    ) -> int:
-        """What is taken before the first graph, with these buckets, beyond the run's own
-        profiling."""
-        rest = (self.observed_bytes or 0) - self._own_growth
-        return self.growth_bytes(buckets, profile_growth) + rest
-
     def is_beyond(self, buckets: list[tuple[str, Bucket]]) -> bool:
         """Whether a bucket gathers more blocks than any that ran, with unknown need."""
         most = max((_rows(*item) for item in buckets), default=0)
         return self._per_block == 0.0 and most > self._largest_blocks
-
-
-def _gather_bytes(summary: RunSummary) -> float:
-    """What gathering one block takes in the reference engine: keys and values of a layer.
-
-    0 for every other engine, and for models whose number of layers is not known here.
-    """
-    shape = PRESETS.get(str(summary.model))
-    if summary.engine.name != "reference" or shape is None:
-        return 0.0
-    return _block_bytes(summary)[0] / shape.num_hidden_layers
-
-
-def observed_growth(summary: RunSummary) -> int | None:
-    """Free memory that went between the KV cache and the first graph."""
-    memory = summary.memory_or_none
-    if memory.graph_budget is None or memory.graph_budget.free_bytes is None:
-        return None
-    if memory.free_after_kv_cache_bytes is None:
-        return None
-    return memory.free_after_kv_cache_bytes - memory.graph_budget.free_bytes
 
 
 def _rows(phase: str, bucket: Bucket) -> int:

@@ -384,8 +384,8 @@ class Planner:
         if known.graph_budget is not None and known.graph_budget.free_bytes is not None:
             blocks = memory.num_blocks - (known.num_kv_blocks or 0)
             lists = {phase: list(summary.phase(phase).buckets) for phase in PHASES}
-            own = self._workspace.taken_bytes(_pairs(lists))
-            now = self._workspace.taken_bytes(_pairs(buckets.lists), growth)
+            own = self._workspace.growth_bytes(_pairs(lists))
+            now = self._workspace.growth_bytes(_pairs(buckets.lists), growth)
             return (
                 known.graph_budget.free_bytes
                 - blocks * memory.budget.block_bytes
