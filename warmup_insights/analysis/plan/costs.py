@@ -262,44 +262,29 @@ LOG_TIME_STEP_S = 1.0
 _LIMIT_SINCE = Version(GRAPH_LIMIT_SINCE)
 
 
-def _blocks(bucket: Bucket) -> int:
-    return bucket[2] if len(bucket) > 2 else 0
+def _of_prompt(bucket: Bucket) -> tuple[float, ...]:
+    """A constant, tokens, context, and the products that attention computes."""
+    batch_size, query_len, blocks = (*bucket, 0)[:3]
+    tokens = batch_size * query_len
+    found = (1, tokens, batch_size * blocks, tokens * query_len, tokens * blocks)
+    return tuple(map(float, found))
 
 
-def _constant(bucket: Bucket) -> tuple[float, ...]:
-    return (1.0,)
-
-
-def _prompt_units(bucket: Bucket) -> tuple[float, ...]:
-    return 1.0, float(bucket[0] * bucket[1])
-
-
-def _prompt_context(bucket: Bucket) -> tuple[float, ...]:
-    return (*_prompt_units(bucket), float(bucket[0] * _blocks(bucket)))
-
-
-def _prompt_attention(bucket: Bucket) -> tuple[float, ...]:
-    tokens = bucket[0] * bucket[1]
-    return (
-        *_prompt_context(bucket),
-        float(tokens * bucket[1]),
-        float(tokens * _blocks(bucket)),
-    )
-
-
-def _decode_units(bucket: Bucket) -> tuple[float, ...]:
-    return 1.0, float(bucket[0])
-
-
-def _decode_context(bucket: Bucket) -> tuple[float, ...]:
+def _of_decode(bucket: Bucket) -> tuple[float, ...]:
+    """A constant, sequences, and context."""
     # A two-dimensional decode bucket is (batch_size, seq_len) or (batch_size, blocks).
-    length = _blocks(bucket) if len(bucket) > 2 else bucket[0] * bucket[1]
-    return (*_decode_units(bucket), float(length))
+    length = bucket[2] if len(bucket) > 2 else bucket[0] * bucket[1]
+    return 1.0, float(bucket[0]), float(length)
 
 
+def _first(count: int, features: Features) -> Features:
+    return lambda bucket: features(bucket)[:count]
+
+
+_constant = _first(1, _of_decode)
 FEATURES: dict[str, tuple[Features, ...]] = {
-    "prompt": (_prompt_units, _prompt_context, _prompt_attention),
-    "decode": (_decode_units, _decode_context),
+    "prompt": tuple(_first(count, _of_prompt) for count in (2, 3, 5)),
+    "decode": tuple(_first(count, _of_decode) for count in (2, 3)),
 }
 """Ways in which costs may grow, the simplest first; each begins with a constant."""
 
