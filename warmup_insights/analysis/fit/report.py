@@ -27,7 +27,6 @@ from warmup_insights.analysis.plan.costs import Evidence, PhaseCosts, phase_cost
 from warmup_insights.bucketing.base import (
     PHASES,
     Bucket,
-    GeneratedBuckets,
     StrategyName,
 )
 from warmup_insights.bucketing.file import format_bucket_file
@@ -114,7 +113,14 @@ def fit_for_settings(
             than the settings allow.
     """
     name = traffic.name
-    _check_prompts(traffic, settings)
+    sizes = traffic.prompt.shapes[:, :2].prod(axis=1)
+    tokens = int(sizes.max(initial=0))
+    if tokens > settings.max_num_batched_tokens:
+        raise InputError(
+            f"{name} has a prompt step of {tokens} tokens, more than "
+            f"max_num_batched_tokens={settings.max_num_batched_tokens}; raise it, or use "
+            "the settings that the traffic ran with"
+        )
     if covers_limits:
         traffic = with_limits(traffic, settings)
     admits = taken_from_file(settings)
@@ -124,7 +130,11 @@ def fit_for_settings(
         try_settings(replace(settings, strategy=strategy, bucket_file=None))
         for strategy in get_args(StrategyName)
     ]
-    made = [_lists(trial.generated) for trial in trials if trial.generated is not None]
+    made: dict[str, dict[str, Sequence[Bucket]]] = {
+        trial.title: {"prompt": found.prompt, "decode": found.decode}
+        for trial in trials
+        if (found := trial.generated) is not None
+    }
 
     def warms(phase: str, buckets: Iterable[Bucket]) -> Sequence[Bucket]:
         own = tuple(buckets)
@@ -133,7 +143,7 @@ def fit_for_settings(
     for phase in PHASES:
         shapes = traffic.of(phase).shapes
         largest = [Bucket(*shapes.max(axis=0).tolist())] if len(shapes) else []
-        offered = [largest, *(own[phase] for own in made)]
+        offered = [largest, *(own[phase] for own in made.values())]
         warmed = chain.from_iterable(warms(phase, own) for own in offered)
         refuse_overflow(traffic, warmed, phase, block_weight)
     missing = [phase for phase in PHASES if not len(rounded.of(phase))]
@@ -145,10 +155,9 @@ def fit_for_settings(
         admits=admits,
         warms=warms,
         others=[
-            (trial.title, _lists(trial.generated))
-            for trial in trials
-            if trial.generated is not None
-            and keeps_step(trial.generated.prompt, query_step, settings)
+            (title, own)
+            for title, own in made.items()
+            if keeps_step(own["prompt"], query_step, settings)
         ],
     )
     in_file = file_lists(fit)
@@ -177,11 +186,9 @@ def fit_for_settings(
         fit,
         result,
         tuple(
-            StrategyResult(trial.title, error=trial.problem)
-            if trial.generated is None
-            else _judge(
-                trial.title, _lists(trial.generated), traffic, limits, block_weight
-            )[0]
+            _judge(trial.title, made[trial.title], traffic, limits, block_weight)[0]
+            if trial.title in made
+            else StrategyResult(trial.title, error=trial.problem)
             for trial in trials
         ),
         (
@@ -250,18 +257,6 @@ def as_taken(
     return replace(traffic, prompt=kept["prompt"], decode=kept["decode"]), tuple(notes)
 
 
-def _check_prompts(traffic: Traffic, settings: BucketingSettings) -> None:
-    if not len(traffic.prompt):
-        return
-    tokens = int((traffic.prompt.shapes[:, 0] * traffic.prompt.shapes[:, 1]).max())
-    if tokens > settings.max_num_batched_tokens:
-        raise InputError(
-            f"{traffic.name} has a prompt step of {tokens} tokens, more than "
-            f"max_num_batched_tokens={settings.max_num_batched_tokens}; raise it, or use "
-            "the settings that the traffic ran with"
-        )
-
-
 def _judge(
     name: str,
     lists: Mapping[str, Sequence[Bucket]],
@@ -292,10 +287,6 @@ def _judge(
 
 def _pairs(lists: Mapping[str, Sequence[Bucket]]) -> Pairs:
     return [(phase, bucket) for phase in PHASES for bucket in lists[phase]]
-
-
-def _lists(generated: GeneratedBuckets) -> dict[str, Sequence[Bucket]]:
-    return {"prompt": generated.prompt, "decode": generated.decode}
 
 
 def with_limits(traffic: Traffic, settings: BucketingSettings) -> Traffic:
