@@ -37,9 +37,10 @@ def phase_conditions(
         return _early_conditions(settings, phase)
     if phase == "decode":
         return () if settings.use_contiguous_pa else (_SEQS_HAVE_BLOCKS,)
+    sliced = _sliding_window_conditions(settings)
     if settings.merged_prefill:
-        return (_merged_context_condition(settings),)
-    return (*_model_len_conditions(settings), _budget_condition(settings))
+        return (_merged_context_condition(settings), *sliced)
+    return (*_model_len_conditions(settings), _budget_condition(settings), *sliced)
 
 
 def _early_conditions(
@@ -66,16 +67,16 @@ def _early_conditions(
     return (within_budget,) if is_linear else (within_budget, within_model)
 
 
-def sliding_window_condition(settings: BucketingSettings) -> Condition | None:
-    """The condition of attention in slices, which is tried after all others.
+def _sliding_window_conditions(settings: BucketingSettings) -> tuple[Condition, ...]:
+    """The condition of attention in slices, if it is used; tried after all others.
 
     Source: `common.py`, `HPUBucketingManager.generate_prompt_buckets`, of vllm-gaudi.
     """
     window = settings.sliding_window
     if window is None:
-        return None
+        return ()
     size, threshold = window.slice_size, window.threshold
-    return Condition(
+    sliced = Condition(
         "query_len is a multiple of the slice size, or below the slice threshold, "
         "or num_blocks > 0",
         f"PT_HPU_SDPA_BC_FACTOR={size}, VLLM_FUSEDSDPA_SLIDE_THLD={threshold}",
@@ -85,6 +86,7 @@ def sliding_window_condition(settings: BucketingSettings) -> Condition | None:
             or bucket.query_len % size == 0
         ),
     )
+    return (sliced,)
 
 
 def lower_to_model_len(blocks_per_seq: int, bucket: Bucket) -> Bucket:
@@ -171,8 +173,6 @@ class PhaseDraft:
         self._blocks_per_seq = (
             settings.lowered_blocks_per_seq if phase == "decode" else None
         )
-        if phase == "prompt" and (sliced := sliding_window_condition(settings)):
-            self._conditions = (*self._conditions, sliced)
         self._checks = [(each.holds, each.text) for each in self._conditions]
         self.ranges: tuple[DimensionRange, ...] = ()
         """What the candidates are a product of."""

@@ -33,7 +33,6 @@ from warmup_insights.bucketing.file import format_bucket_file
 from warmup_insights.bucketing.filters import (
     Condition,
     phase_conditions,
-    sliding_window_condition,
 )
 from warmup_insights.bucketing.generate import speculative_buckets
 from warmup_insights.bucketing.padding import try_settings
@@ -202,11 +201,9 @@ def fit_for_settings(
 
 def taken_from_file(settings: BucketingSettings) -> Admits:
     """Whether an engine with these settings takes a bucket from a file as it is."""
-    checks: dict[str, list[Condition]] = {
-        phase: list(phase_conditions(settings, phase)) for phase in PHASES
+    checks: dict[str, tuple[Condition, ...]] = {
+        phase: phase_conditions(settings, phase) for phase in PHASES
     }
-    if (sliced := sliding_window_condition(settings)) is not None:
-        checks["prompt"].append(sliced)
     return lambda phase, bucket: all(each.holds(bucket) for each in checks[phase])
 
 
