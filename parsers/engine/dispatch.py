@@ -42,8 +42,10 @@ RELEVANT = (
 BARE = ("[Warmup]", "was not warmed-up", "warmup processing", "captured:", "free_mem:",
         "Benchmark Result", "Capturing CUDA graph", "warmup completed")  # fmt: skip
 
-# A traceback continues a record with source code, whatever words are in it.
-_TRACEBACK = re.compile(r"\s*(?:File \"|\^+\s*$|~+)|\s{2,}|Traceback|\(")
+# A traceback continues a record with source code, that of a build with commands of ninja.
+_TRACEBACK = re.compile(
+    r"\s*(?:File \"|\^+\s*$|~+)|\s{2,}|Traceback|\(|\[[\d/]+\] {1,2}\S{0,99}[c+]{2} "
+)
 
 
 class Matched(msgspec.Struct, gc=False):
@@ -120,9 +122,7 @@ class Dispatcher:
         """Whether a message without a rule should be counted as unknown."""
         if level is None:
             return self._bare.search(message) is not None
-        if _TRACEBACK.match(message) is not None:
-            return False
-        return self._relevant.search(message) is not None
+        return not _TRACEBACK.match(message) and bool(self._relevant.search(message))
 
 
 def _literals(rules: Iterable[LineRule]) -> tuple[str, ...]:

@@ -180,6 +180,14 @@ def test_unknown_relevant_line_is_counted_and_shown():
     ]
 
 
+@pytest.mark.parametrize("command", [" /usr/local/cuda/bin/nvcc", "c++", "/opt/hipcc"])
+def test_a_command_of_a_build_that_failed_is_not_counted(command: str):
+    """FlashInfer `jit/cpp_ext.py` raises the output of ninja with its error."""
+    line = f"ERROR 07-07 19:15:38 [core.py:1] [1/11] {command} -c took_weights.cu\n"
+    _, report = read(GOOD + line.encode())
+    assert report.unknown == 0
+
+
 @pytest.mark.parametrize(
     "hostile",
     [
