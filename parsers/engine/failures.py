@@ -83,13 +83,16 @@ _OF_A_WORKER = "WorkerProc hit an exception"
 """Logged above what a worker raised; the engine may go on (`v1/executor/
 multiproc_executor.py worker_busy_loop`)."""
 _CRASH = re.compile(
-    r"\*\*\* SIG(?:SEGV|BUS|ABRT)|Fatal Python error: Segmentation fault"
+    r"\*\*\* SIG(?:SEGV|BUS|ABRT)|(?:Fatal Python error: )?Segmentation fault|Segfault enc"
 )
 _OF_DEVICE = re.compile(r"\b(?:CUDA|Cuda|HIP|NCCL|CUBLAS)")
 _BUILD = re.compile(
     r"[Nn]inja|Error (?:building|compiling) |nvcc|PTXAS|(?:gcc|g\+\+|clang\S{0,9}|cc)'|C\+\+ compile"
 )
 """The error of a kernel that did not build, whose compiler printed why."""
+_NCCL_WARNING = "NCCL WARN "
+_OF_NCCL = re.compile(r"NCCL error|\bnccl[A-Z]\w{2,40}Error|DistBackendError")
+"""The error of a call of NCCL, which printed in a warning what failed."""
 _LAUNCHER = re.compile(
     r"subprocess\.CalledProcessError: Command .{1,900} returned non-zero exit status"
 )
@@ -206,8 +209,8 @@ class Failures:
         """A stop whose line has no time: one that comes after it may have one."""
         self.artifact: str | None = None
         """The first compiled artefact, or its loader, that a traceback leads through."""
-        self._build_error: FailureLine | None = None
-        """The first error that a compiler or linker printed."""
+        self._details: dict[bool, FailureLine] = {}
+        """The first line that states why a build failed, and why a call of NCCL did (True)."""
         self._answered: Origin | None = None
         """Where it was printed that a client got an error as the answer to its call."""
         self._looked_for: _Cause | None = None
@@ -251,7 +254,7 @@ class Failures:
             self._causes.append(dataclasses.replace(last, message=message, kind=kind))
             return
         if made.is_detail and made.kind is None:
-            self._build_error = self._build_error or made
+            self._details.setdefault(made.message.startswith(_NCCL_WARNING), made)
             return
         if made.message.startswith(_OF_A_CHILD):
             self._causes = [_of_child(cause) for cause in self._causes]
@@ -369,7 +372,7 @@ class Failures:
         self.is_ready = True
         cause, certain = self._best(), self._is_certain()
         self._causes, self._heading = [], None
-        self.artifact, self._build_error, self._is_announced = None, None, False
+        self.artifact, self._details, self._is_announced = None, {}, False
         self.has_ended = self._is_stopped
         if cause is None or not certain:
             return []
@@ -393,17 +396,19 @@ class Failures:
         if cause is None or (self._is_vague(cause) and not is_certain):
             return stopped
         origin = self._dated(cause)
-        message = cause.message
-        if self._build_error is not None and _BUILD.search(message):
-            message = f"{self._build_error.message} ({message})"
+        message, kind = cause.message, cause.kind
+        detail = self._details.get(_OF_NCCL.search(message) is not None)
+        if detail and (_OF_NCCL.search(message) or _BUILD.search(message)):
+            message = f"{detail.message} ({message})"
+            kind = kind_of_message(message) if kind == "error" else kind
         fields: dict[str, Any] = {
-            "failure": cause.kind,
+            "failure": kind,
             "message": mask_text(message)[:2000],
             **figures_of(cause.message),
         }
-        if cause.module is not None and cause.kind == "error":
+        if cause.module is not None and kind == "error":
             fields["module"] = cause.module
-        if self.artifact is not None and cause.kind == "error":
+        if self.artifact is not None and kind == "error":
             fields["artifact"] = self.artifact
         if (self.is_ready or self.was_at_work) and not self._failed_to_start():
             return [*stopped, stamped(ServingFailure(**fields), origin)]

@@ -93,7 +93,9 @@ def _frame(match: re.Match[str]) -> Made:
 
 def _failure(kind: str | None, *, heading: bool = False, bare: bool = False) -> Build:
     def build(match: re.Match[str]) -> Made:
-        message = _TRACEBACK.sub("", match[0].strip()).removeprefix("Failed: ")
+        message = (
+            _TRACEBACK.sub("", match[0].strip()).removeprefix("Failed: ").lstrip("! ")
+        )
         return FailureLine(message, kind, is_heading=heading, is_bare=bare)
 
     return build
@@ -148,6 +150,12 @@ _WITHOUT_TEXT = ("AssertionError", "NotImplementedError", "MemoryError", "EOFErr
 """Errors that are raised without a text."""
 _NO_REPORT = r"(?!E {3})"
 """pytest begins the lines of its report so: of any test, long after the engine that failed."""
+
+_NCCL_FAILED = (
+    r"(?:[Ff]ail|[Ee]rror|No space|[Uu]nable|[Cc]annot|Could not|[Tt]imed out|refused|"
+    r"Duplicate GPU|[Mm]ismatch|Unsupported|not supported)"
+)
+"""Words of NCCL's warnings that state a failure; the others are hints about the host."""
 
 
 def _raised(name: str, makes: Build, *samples: Sample, **more: Any) -> LineRule:
@@ -500,8 +508,8 @@ FAILURE_RULES: tuple[LineRule, ...] = (
             "background task failed",
             "while running API servers",
         ),
-        r".{0,120}?(?:Engine background task failed|EngineCore failed to start|WorkerProc failed to start|"
-        r"(?:EngineCore|WorkerProc) hit an exception|EngineCore encountered a fatal error|"
+        r".{0,120}?(?:Engine background task failed|EngineCore(?:Proc)? failed to start|WorkerProc failed to start|"
+        r"(?:EngineCore|WorkerProc) hit an exception|EngineCore(?:Proc)? encountered a fatal error|"
         r"Uncaught exception|died unexpectedly|Engine process failed to start|"
         r"Exception in worker \w{1,40} while|"
         r"Got fatal signal from worker|AsyncLLM output_handler failed|"
@@ -510,6 +518,12 @@ FAILURE_RULES: tuple[LineRule, ...] = (
         Sample(
             "(EngineCore pid=1) ERROR 07-16 19:47:26 [core.py:866] EngineCore failed "
             "to start.",
+            {"kind": "error", "is_heading": True},
+        ),
+        # vllm-omni `engine/stage_engine_core_proc.py run_stage_core`.
+        Sample(
+            "ERROR 07-16 19:47:26 [stage_engine_core_proc.py:90] StageEngineCoreProc "
+            "encountered a fatal error.",
             {"kind": "error", "is_heading": True},
         ),
         levels=("ERROR", "CRITICAL"),
@@ -648,11 +662,13 @@ FAILURE_RULES: tuple[LineRule, ...] = (
             ": fatal error: ",
             "nvcc fatal",
             "ptxas fatal",
+            "; fatal   : ",
             "CUDA compiler and CUDA toolkit headers are incompatible",
             "/bin/sh: ",
         ),
         # The linker, the compilers of C and CUDA, the shell that starts them.
-        r"(?:\S{1,300}: )?(?:cannot find -l|fatal error: |nvcc fatal|ptxas fatal).{1,300}|"
+        r"(?:\S{1,300}: )?(?:cannot find -l|fatal error: |nvcc fatal|ptxas fatal|"
+        r"ptxas \S{1,200}, line \d{1,9}; fatal   : ).{1,300}|"
         r"(?:\S{1,300}: )?error: (?:#error directive: )?\"CUDA compiler and CUDA toolkit headers "
         r"are incompatible.{0,100}|"
         r"/bin/sh: (?:line )?\d{1,5}: \S{1,200}: (?:command )?not found\s{0,4}$",
@@ -662,7 +678,32 @@ FAILURE_RULES: tuple[LineRule, ...] = (
             "directory",
             {"is_detail": True},
         ),
+        Sample(
+            "ptxas /tmp/tmpq2.ptx, line 5; fatal   : Unsupported .version 8.7; current "
+            "version is '8.4'",
+            {"is_detail": True},
+        ),
         levels=(NO_LEVEL, "ERROR"),
+        startup_only=True,
+    ),
+    line_rule(
+        "failure_of_nccl",
+        "NCCL WARN ",
+        # NCCL `src/debug.cc` with what failed, above the error of torch or vLLM that has its
+        # class alone; also its hints and what follows when another rank has ended.
+        r".{0,300}?(?P<text>NCCL WARN (?!.{0,60}(?:closed by localRank|Accept failed Success))"
+        rf"(?=.{{0,300}}?{_NCCL_FAILED}).{{1,400}})",
+        lambda match: FailureLine(match["text"], is_bare=True, is_detail=True),
+        Sample(
+            "node1:400:512 [0] misc/socket.cc:484 NCCL WARN socketStartConnect: Connect to "
+            "10.0.0.6<47311> failed : Connection refused",
+            {
+                "message": "NCCL WARN socketStartConnect: Connect to 10.0.0.6<47311> failed : "
+                "Connection refused",
+                "is_detail": True,
+            },
+        ),
+        levels=(NO_LEVEL,),
         startup_only=True,
     ),
     line_rule(
@@ -711,6 +752,10 @@ FAILURE_RULES: tuple[LineRule, ...] = (
             "Failed: Cuda error ",
             "Abort was called at ",
             "Illegal instruction",
+            "Bus error",
+            "Segmentation fault",
+            "Segfault encountered",
+            ": symbol lookup error: ",
             "UCX library was compiled with",
         ),
         r"\*\*\* SIG(?!TERM|INT)[A-Z]{2,8} received (?:by PID \d{1,9}|at time=\d{1,12})"
@@ -720,7 +765,10 @@ FAILURE_RULES: tuple[LineRule, ...] = (
         # The driver of Intel's GPUs (compute-runtime `debug_helpers.cpp`).
         r"Abort was called at \d{1,7} line in file(?=:)|"
         # A shell, of a program built for another processor.
-        r"(?:\S{1,200}: line \d{1,6}: {1,8}\d{1,9} )?Illegal instruction\b.{0,200}|"
+        r"(?:\S{1,200}: line \d{1,6}: {1,8}\d{1,9} )?(?:Illegal instruction\b|"
+        r"(?:Bus error|Segmentation fault)(?: {0,20}\(core dumped\)|\s{0,4}$)).{0,200}|"
+        # The handler of tvm-ffi, which comes with FlashInfer; the loader of libraries.
+        r"!{3,9} Segfault encountered|\S{1,200}: symbol lookup error: .{1,300}|"
         # UCX, which comes with nixl (`ucs/arch/x86_64/cpu.c`).
         r"\[\S{1,100}\] FATAL: UCX library was compiled with \w{1,20} but CPU does not .{1,40}",
         _failure(None),
@@ -732,6 +780,15 @@ FAILURE_RULES: tuple[LineRule, ...] = (
             },
         ),
         Sample("Fatal Python error: Segmentation fault", {"kind": None}),
+        Sample("Bus error (core dumped)", {"kind": None}),
+        Sample(
+            "!!!!!!! Segfault encountered !!!!!!!",
+            {"message": "Segfault encountered"},
+        ),
+        Sample(
+            "python3: symbol lookup error: /x/vllm/_C.abi3.so: undefined symbol: _ZN3c10",
+            {"kind": None},
+        ),
         Sample(
             "Failed: Cuda error /workspace/csrc/custom_all_reduce.cuh:364 'invalid "
             "argument'",

@@ -1860,3 +1860,57 @@ def test_what_fails_under_the_bar_of_decodes_is_no_prompt():
     )
     text = bar.format("Prompt", 0) + bar.format("Prompt", 7) + bar.format("Decode", 0)
     assert folded(events(text + error)).summary.failure.phase == "decode"
+
+
+NCCL = "RuntimeError: NCCL error: unhandled {} error (run with NCCL_DEBUG=INFO for details)"
+
+
+@pytest.mark.parametrize(
+    ("warning", "error", "kind"),
+    [
+        (
+            "NCCL WARN Error: failed to extend /dev/shm/nccl-a to 33030532 bytes, error: No "
+            "space left on device (28)",
+            NCCL.format("system"),
+            "error",
+        ),
+        (
+            "NCCL WARN Cuda failure 2 'out of memory'",
+            NCCL.format("cuda"),
+            "out_of_memory",
+        ),
+    ],
+)
+def test_a_warning_of_nccl_is_the_cause_of_its_error(
+    warning: str, error: str, kind: str
+) -> None:
+    hint = (
+        "node1:7:7 [0] graph/topo.cc:1 NCCL WARN NUMA auto balancing is not disabled\n"
+    )
+    text = f"{hint}node1:7:9 [0] misc/a.cc:87 {warning}\n" + CORE.format(5, error)
+    (failure,) = of(Failure, events(START + text + "\n"))
+    assert failure.message == f"{warning} ({error})"
+    assert failure.failure == kind
+
+
+def test_a_warning_of_nccl_does_not_explain_another_error():
+    text = "node1:7:9 [0] misc/a.cc:87 NCCL WARN Cuda failure 801 'not supported'\n"
+    text += CORE.format(5, "ValueError: no such model")
+    (failure,) = of(Failure, events(START + text + "\n"))
+    assert failure.message == "ValueError: no such model"
+
+
+@pytest.mark.parametrize(
+    "line",
+    ["Bus error (core dumped)", "Segmentation fault (core dumped)"],
+)
+def test_a_crash_comes_before_what_others_print_of_it(line):
+    wrapper = API + "RuntimeError: Engine core initialization failed. See root cause."
+    (failure,) = of(Failure, events(f"{START}{line}\n{wrapper}\n"))
+    assert failure.message == line
+
+
+def test_the_core_of_a_stage_that_failed_is_a_heading():
+    text = CORE.format(5, "StageEngineCoreProc failed to start.") + "\n"
+    (failure,) = of(Failure, events(START + text))
+    assert failure.message == "StageEngineCoreProc failed to start."
