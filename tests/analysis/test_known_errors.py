@@ -14,6 +14,19 @@ from warmup_insights.model.failure_text import kind_of_message
 
 NCCL = "torch.distributed.DistBackendError: NCCL error in: ProcessGroupNCCL.cpp:1970, "
 TEXTS = [
+    ("RuntimeError: cudaHostRegister failed: out of memory", "host_limit", "memlock", {}),
+    ("torch.OutOfMemoryError: CUDA error: out of memory in pin_memory", "host_limit", "memlock", {}),
+    ("torch.AcceleratorError: CUDA error: out of memory, cudaHostAlloc", "host_limit", "memlock", {}),
+    ("RuntimeError: oneCCL: ze_call.cpp:9 do_call: EXCEPTION: ze error at zeMemOpenIpcHandle, code: "
+     "ZE_RESULT_ERROR_INVALID_ARGUMENT", "ranks_not_connected", "CCL_ZE_IPC_EXCHANGE", {}),
+    ("RuntimeError: oneCCL: ze_handle_manager.cpp:9 get_ptr: EXCEPTION: unknown memory type",
+     "ranks_not_connected", "expandable_segments", {}),
+    ("RuntimeError: [enforce fail at /g/transport/tcp/device.cc:84] ifa != nullptr. Unable to find "
+     "address for: ^lo", "ranks_not_connected", "instead of ^lo", {}),
+    ("RuntimeError: /k.cu:1:10: fatal error: 'some_header.h' file not found", "missing_tool",
+     "the package with some_header.h", {}),
+    ("AssertionError: Number of experts in the model must be greater than 0 when expert parallelism "
+     "is enabled.", "setting_refused", "no --enable-expert-parallel", {}),
     ("api_server.py: error: argument --some-limit: Value {'image': cannot be converted to "
      "<function loads at 0x7f>.", "setting_refused", "--some-limit with a JSON object", {}),
     ("ValueError: Model architectures ['LlamaForCausalLM'] are not supported for now.",

@@ -87,12 +87,19 @@ def _of_one_cuda(match: re.Match[str]) -> Iterable[Way]:
 ROWS: tuple[KnownError, ...] = (
     *rows(
         "host_limit",
-        (r"[Uu]nable to pin host memory|\bmlock\b.{0,80}(?:failed|Cannot)|memlock",
-         "The process may not lock memory of the host",
+        (r"[Uu]nable to pin host memory|\bmlock\b.{0,80}(?:failed|Cannot)|memlock|"
+         r"(?:cuda|hip)Host(?:Register|Alloc|Malloc)|cu(?:da)?(?:MallocHost|MemHost\w{5,8})|"
+         r"(?:out of memory|[Ff]ailed).{0,80}(?:\bpin_memory|\b[Pp]inned (?:host )?memory)|"
+         r"(?:\bpin_memory|\b[Pp]inned (?:host )?memory).{0,80}(?:out of memory|[Ff]ailed)",
+         "Memory of the host could not be locked (pinned) for the device; it is not the "
+         "device's memory that is short",
          (Way("no limit for locked memory: --ulimit memlock=-1 in Docker, LimitMEMLOCK=infinity "
               "for the container runtime of a Kubernetes node (`ulimit -l` shows it)"),
-          Way("a smaller buffer on the host (of the KV connector or --cpu-offload-gb)",
-              "less that is kept there"))),
+          Way("smaller buffers on the host: --cpu-offload-gb, --kv-offloading-size, --swap-space "
+              "or that of the KV connector, as the start sets them",
+              "less that is kept there"),
+          Way("more memory of the host (`free -h`, the limit of the container), fewer engines at "
+              "once", "host memory"))),
     ),
     *rows(
         "port_in_use",
@@ -126,7 +133,7 @@ ROWS: tuple[KnownError, ...] = (
         "host_limit",
         (r"can't allocate memory|DefaultCPUAllocator: not enough memory|Cannot allocate memory|Errno 12\b|bad_alloc|"
          r"OUT_OF_HOST_MEMORY|"
-         r"(?:^|[\s.])MemoryError\b|Too large swap space|cudaHostAlloc",
+         r"(?:^|[\s.])MemoryError\b|Too large swap space",
          "The host has too little memory, not the device",
          (_MORE_HOST,)),
         (r"can't start new thread|pthread_create failed|Errno 11\b",
@@ -184,7 +191,7 @@ ROWS: tuple[KnownError, ...] = (
          (Way("lib{1}.so in a directory of LIBRARY_PATH; libcuda.so comes with the driver as "
               "libcuda.so.1: a link beside it, or the stubs of the CUDA toolkit"),
           _BUILT)),
-        (r"fatal error: (\S{1,100}): No such file",
+        (r"fatal error: ['\"]?([^\s'\":]{1,100})['\"]?(?:: No such file| file not found)",
          "A header that kernels are compiled with is missing",
          (Way("the package with {1} in the image: Python.h is of python3-dev, those of CUDA are "
               "of the toolkit (with nvcc and headers of pip FLASHINFER_EXTRA_CUDAFLAGS=-I and the folder "

@@ -73,6 +73,12 @@ ROWS: tuple[KnownError, ...] = (
           Way("NCCL_P2P_DISABLE=1 for one start, on one node, where no rank failed or is behind",
               "slower between the devices; where it helps, ACS or the IOMMU of the host (iommu=pt "
               "as an argument of the kernel) keeps them from one another's memory"))),
+        (r"Unable to find address for: (\S{1,60})",
+         "Gloo was given a network interface that the process does not have, or that has no address",
+         (Way("GLOO_SOCKET_IFNAME with the name of one interface that `ip addr` lists in the container "
+              "with an address, or unset, instead of {1}: a list, a `^` or an address, as NCCL takes "
+              "them, is no name here"),
+          _HOST_INTERFACE)),
         (r"gloo\S{1,80} Timed out waiting",
          "A process waited over Gloo for another that did not come",
          (Way("the log of every rank: the one that is behind, or that failed first, is the "
@@ -146,6 +152,19 @@ ROWS: tuple[KnownError, ...] = (
               "a container with more of them"),
           Way("CCL_LOG_LEVEL=info: the last lines before the error name the call that failed",
               "the log does not hold more than this"))),
+        (r"zeMemOpenIpcHandle",
+         "An Intel device cannot open the memory of another one",
+         (Way("CCL_ZE_IPC_EXCHANGE=pidfd, with SYS_PTRACE for the container, or sockets: how the ranks "
+              "pass memory to one another", "a right of the container"),
+          Way("a newer kernel and driver (xe, intel-compute-runtime), with the oneCCL and torch of "
+              "one release of vLLM", "another host or image"),
+          Way.that_sets("one device; weights of fewer bits may be needed", tensor_parallel_size=1))),
+        (r"oneCCL.{0,200}unknown memory type",
+         "oneCCL was given memory that it does not know as that of a device or of the host",
+         (Way("PYTORCH_ALLOC_CONF without expandable_segments:True, and no --enable-sleep-mode, where "
+              "the start has them: memory that is mapped anew is of no such type",
+              "more fragments; the engine cannot sleep"),
+          Way("torch, oneCCL and the driver as the release of vLLM names them", "another image"))),
         (r"oneCCL|ProcessGroupXCCL",
          "The library between the Intel devices failed",
          (Way("/dev/dri and /dev/dri/by-path in the container (--device /dev/dri -v "

@@ -384,6 +384,13 @@ ROWS: tuple[KnownError, ...] = (
           Way("no --disable-hybrid-kv-cache-manager"))),
         (r"n_physical_experts=(\d{1,6}) must be divisible by ep_size=(\d{1,6})",
          "The experts do not divide among the ranks", _dividing_experts),
+        (r"[Nn]umber of experts in the model must be greater than 0|"
+         r"(?i:expert[ _-]parallel).{0,80}\b(?:no experts|dense)\b",
+         "Experts are to be divided among the ranks, and the model, or its draft model, has none",
+         (Way("no --enable-expert-parallel", "none for a model without experts; one with them has a "
+              "part of every expert on each rank"),
+          Way("no draft model without experts in --speculative-config, where the model itself has "
+              "them", "slower decoding", where={"speculative_config": True}))),
         (r"Unsupported connector type: (\w{1,80})",
          "This version has no KV connector of this name",
          _other_connector),
