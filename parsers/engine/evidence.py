@@ -33,6 +33,8 @@ _OF_BRIDGE = re.compile(r"\bsynStatus|\bMODULE:PT_")
 _OF_TORCH_NPU = re.compile(r"\bacl(?:nn|rt)[A-Z]|\baclnn operator|ERR\d{5} PTA ")
 """Calls of the Ascend runtime and of its operators, in errors of torch_npu
 (`core/npu/NPUException.h`)."""
+_OF_AITER = re.compile(r"\[(?i:aiter)\]")
+"""How AMD's library of kernels begins what it prints."""
 _OF_NEURON = re.compile(
     r"Failed to execute the model status=\d|^Could not load the model status=\d"
 )
@@ -146,6 +148,8 @@ def _device_of_error(message: str) -> str | None:
         return "ascend"
     if _OF_NEURON.search(message):
         return "neuron"
+    if _OF_AITER.search(message):
+        return "rocm"
     raised = _OF_TORCH.search(message)
     return _RAISED[raised[1]] if raised else None
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from tests.analysis.builders import facts_of
+from tests.analysis.builders import facts_of, started
 from tests.analysis.room_cases import ended
 from warmup_insights.analysis.advice import advise
 from warmup_insights.analysis.advice.remedies import KNOWN, known_error
@@ -983,3 +983,62 @@ def test_an_error_that_names_a_file_of_a_part_has_its_way():
 def test_no_package_is_made_of_a_word(message, wrong):
     (finding,) = advise(facts_of(ended(kind_of_message(message), message)))
     assert wrong not in finding.suggestion
+
+
+PLUGIN = [started("vllm-gaudi", version="0.26.0")]
+LINEAR = "vllm/model_executor/layers/linear.py"
+
+
+def _raised(message, module="", *before, phase=None):
+    failure = Failure(failure="error", message=message, module=module, phase=phase)
+    (finding,) = advise(facts_of([*before, failure]))
+    return finding
+
+
+@pytest.mark.parametrize(
+    ("message", "module"),
+    [
+        ("TypeError: some_call() got an unexpected keyword argument 'x'", "vllm_gaudi/a.py"),
+        ("ImportError: cannot import name 'Some' from 'vllm.v1.core'", "vllm_gaudi/a.py"),
+        ("AssertionError: num_heads must be 8", LINEAR),
+    ],
+)  # fmt: skip
+def test_a_plugin_that_does_not_fit_is_named_with_the_version_of_vllm(message, module):
+    finding = _raised(message, module, *PLUGIN)
+    assert "the vllm-gaudi that was made for vLLM 0.26.0" in finding.suggestion
+
+
+def test_an_assertion_of_the_code_of_models_is_about_no_setting():
+    text = "AssertionError: max_num_seqs must be 8"
+    assert _raised(text, phase="configure").rule == "setting_refused"
+    assert _raised(text, LINEAR, phase="configure").rule == "failure_unexplained"
+
+
+def test_a_library_that_a_line_names_may_be_left_out():
+    finding = _raised("RuntimeError: [AITER] no such thing")
+    assert finding.suggestion == "VLLM_ROCM_USE_AITER=0"
+
+
+def test_a_warm_up_that_fails_for_an_unknown_cause_is_left_out_first():
+    finding = _raised("RuntimeError: synStatus=26", "", *PLUGIN, phase="model_warmup")
+    assert finding.suggestion.startswith("VLLM_SKIP_WARMUP=true")
+
+
+def test_eager_mode_is_no_cure_for_what_kernels_compile():
+    finding = _raised("torch._dynamo.exc.Some: recompile_limit reached")
+    assert "enforce" not in finding.suggestion
+    assert not finding.changes
+    (way,) = [way for way in finding.ways if "enforce" in way.suggestion]
+    assert way.price.startswith("does not help")
+
+
+@pytest.mark.parametrize(
+    ("message", "effect"),
+    [
+        ("RuntimeError: NCCL error: some", "shows which call failed, and with what"),
+        ("undefined symbol: some", "the start gets past this error, if that is its cause"),
+        ("AssertionError: 151936 is not divisible by 7", "the start gets past this error"),
+    ],
+)  # fmt: skip
+def test_no_general_way_is_promised_to_be_enough(message, effect):
+    assert _raised(message).effect == effect

@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterable
 
 from warmup_insights.analysis.advice.facts import Failed, RunFacts
 from warmup_insights.analysis.advice.finding import Finding, Rule
-from warmup_insights.analysis.advice.remedies import known_error
+from warmup_insights.analysis.advice.remedies import is_of_models_code, known_error
 from warmup_insights.model.summary import RunSummary
 
 FULL_SHARE = 0.85
@@ -41,6 +41,11 @@ _MISMATCH = re.compile(
 )
 
 
+_PLUGINS = (
+    "vllm-gaudi", "vllm-ascend", "tpu-inference", "vllm-neuron", "vllm-spyre", "vllm-metal",
+    "vllm-rbln",
+)  # fmt: skip
+"""Plugins of vLLM for devices, as packages are called."""
 OfFailure = Callable[[RunFacts, Failed], Iterable[Finding]]
 
 
@@ -76,7 +81,18 @@ def _rule_of(facts: RunFacts, found: Failed) -> str:
     if facts.statement is not None:
         return facts.statement.rule
     is_program = _MISMATCH.search(found.message) is not None
-    return "program_error" if is_program else "failure_unexplained"
+    is_asserted = is_of_models_code(found.message, found.module or "")
+    is_unfit = is_asserted and plugin_of(facts, found) is not None
+    return "program_error" if is_program or is_unfit else "failure_unexplained"
+
+
+def plugin_of(facts: RunFacts, found: Failed) -> str | None:
+    """The plugin of vLLM for a device that the run has: by the frame of the failure, or by the
+    engine that printed the log."""
+    package = (found.module or "").partition("/")[0]
+    named = package.replace("_", "-")
+    names = (named, facts.summary.engine.name)
+    return next((name for name in names if name in _PLUGINS), None)
 
 
 def _rule_before_texts(facts: RunFacts, found: Failed) -> str | None:

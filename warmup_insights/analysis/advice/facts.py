@@ -202,7 +202,8 @@ class RunFacts:
         if found is None:
             return None
         stage = "" if found.is_serving else self.stage
-        return statement_of(found.message, stage, self.summary.config)
+        module = found.module or ""
+        return statement_of(found.message, stage, self.summary.config, module)
 
     @cached_property
     def failed(self) -> Failed | None:

@@ -581,6 +581,13 @@ ROWS: tuple[KnownError, ...] = (
          "The code of the model raised an error while it was compiled",
          (Way("what the text of the error requires; the same code raises it without "
               "compilation too", "the text names the setting, if there is one"),)),
+        (r"(?i:recompile_?limit)",
+         "A function was compiled for more shapes than its limit allows",
+         (Way("another --attention-backend, where the traceback leads through flex_attention",
+              "another kernel, which may be slower"),
+          Way("a newer vLLM or torch, or the one that last started this model", "another image"),
+          Way("--enforce-eager", "does not help where the function is one of the sampler or of a "
+              "kernel: these are compiled all the same"))),
         (r"InductorError|BackendCompilerFailed|CompilationError|TritonMissing|"
          r"torch\._dynamo|torch\._inductor",
          "Compilation failed",

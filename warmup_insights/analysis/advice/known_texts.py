@@ -11,8 +11,9 @@ from warmup_insights.analysis.advice.change import Way
 MAX_TEXT = 2000
 AS_STATED = Way("a value as the message requires it")
 EAGER = Way.that_sets(
-    "slower decoding; to find out whether only compilation fails",
-    ": no compilation and no graphs",
+    "slower decoding; what kernels and samplers compile when they run (Triton, FlashInfer, "
+    "flex_attention) is compiled all the same",
+    ": the model is neither compiled nor captured",
     enforce_eager=True,
 )
 NO_DEEP_GEMM = Way.that_sets("slower FP8 kernels", VLLM_USE_DEEP_GEMM="0")

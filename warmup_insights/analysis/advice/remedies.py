@@ -51,12 +51,21 @@ def known_error(message: str) -> tuple[KnownError, re.Match[str]] | None:
     return next(((known, match) for known, match in matches if match), None)
 
 
+def is_of_models_code(message: str, module: str) -> bool:
+    """Whether an error is an assertion of the code of models, which is about no setting."""
+    is_assertion = message.startswith("AssertionError")
+    return is_assertion and module.startswith("vllm/model_executor/")
+
+
 def statement_of(
-    message: str, stage: str, config: Mapping[str, Value]
+    message: str, stage: str, config: Mapping[str, Value], module: str = ""
 ) -> Statement | None:
-    """What the text of an error explains of itself, in a stage; None where it is nothing."""
+    """What the text of an error, raised in a module, explains of itself, in a stage; None where
+    it is nothing."""
     row = known_error(message)
     if row is None:
+        if is_of_models_code(message, module):
+            return None
         stated = statement(message, stage, config)
         if stated is None:
             return None

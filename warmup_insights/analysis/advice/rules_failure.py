@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from warmup_insights.analysis.advice.cause import (
     STEP_PROFILING,
     failure_rule,
+    plugin_of,
 )
 from warmup_insights.analysis.advice.change import Value, Way
 from warmup_insights.analysis.advice.facts import Failed, RunFacts
@@ -98,16 +99,11 @@ def program_error(facts: RunFacts, found: Failed) -> Iterator[Finding]:
     engine = facts.summary.engine
     who = f"{engine.name or 'the engine'} {engine.version or 'of unknown version'}"
     plugin = ""
-    if engine.name == "vllm-gaudi":
-        plugin = "; vllm-gaudi of this version names the vLLM that it was made for"
-    elif facts.summary.device.kind == "hpu":
+    if engine.name == "vllm-fork":
         plugin = "; vllm-hpu-extension as the requirements of the fork name it"
-    together = Way(
+    together = _pair(facts, found) or Way(
         f"versions that were released together: of vLLM, its plugins and connectors{plugin}",
-        f"the traceback ends in {found.module}"
-        if found.module
-        else "the log holds no proof; the last frames above the line name the "
-        "package whose call failed",
+        _ends_in(found),
     )
     other = Way(
         "another release of vLLM: a newer one, or the one that last started this model",
@@ -123,7 +119,29 @@ def program_error(facts: RunFacts, found: Failed) -> Iterator[Finding]:
             *_without_warmup(facts, found),
             *([] if found.module else [MODELS_TRANSFORMERS]),
         ],
-        "the call finds what it expects",
+        "the call finds what it expects, if that is its cause",
+    )
+
+
+def _ends_in(found: Failed) -> str:
+    if found.module:
+        return f"the traceback ends in {found.module}"
+    return (
+        "the log holds no proof; the last frames above the line name the package whose call "
+        "failed"
+    )
+
+
+def _pair(facts: RunFacts, found: Failed) -> Way | None:
+    """A plugin and a vLLM that were made for each other (vllm-gaudi README; docs of
+    vllm-ascend, `versioning_policy`), where the run has a plugin."""
+    plugin, version = plugin_of(facts, found), facts.summary.engine.version
+    if plugin is None:
+        return None
+    return Way(
+        f"the {plugin} that was made for vLLM {version or 'of the version installed'}, or the "
+        f"vLLM (release or commit) that the {plugin} installed names: `pip list` shows the pair",
+        _ends_in(found),
     )
 
 
@@ -132,13 +150,14 @@ MODELS_TRANSFORMERS = Way(
     "config.json), where the frames lead through transformers or code of the model",
     "models that need another one do not load",
 )
-_FILE = re.compile(r"\b[\w/]{1,80}\.py\b")
+_OF_PARTS = re.compile(r"\b[\w/]{1,80}\.py\b|\[(?i:aiter)\]")
+"""Files, and libraries of kernels by what their lines begin with."""
 
 
 def _of_the_part(facts: RunFacts, found: Failed) -> Iterator[Way]:
     """What leaves out the part of the engine in which the traceback ends or which the error
     names by its file; for another package one that fits."""
-    files = " ".join([found.module or "", *_FILE.findall(found.message)])
+    files = " ".join([found.module or "", *_OF_PARTS.findall(found.message)])
     config = facts.summary.config
     for feature in named_features(files, config)[:2]:
         yield feature.way(config)
@@ -274,18 +293,14 @@ def failure_unexplained(facts: RunFacts, found: Failed) -> Iterator[Finding]:
         *_without_artefacts(facts),
         *_of_other_weights(facts, found),
         *_of_the_part(facts, found),
+        *_past_the_stage(facts, found),
     ]
+    read = Way(f"read the traceback around that line{ends_in}; {more}", price)
     yield finding_of(
         f"The engine failed{where}{found.where}: {shown_message(found)}.",
         numbers_at(facts, found),
-        [
-            *first,
-            *_past_the_stage(facts, found),
-            Way(f"read the traceback around that line{ends_in}; {more}", price),
-            *_without_warmup(facts, found),
-            *_other_release(facts, found, price),
-        ],
-        _effect_of(first, found),
+        [*first, read, *_other_release(facts, found, price)],
+        _effect_of(first[0] if first else read, found),
     )
 
 
@@ -298,6 +313,7 @@ def _past_the_stage(facts: RunFacts, found: Failed) -> Iterator[Way]:
     is_there = facts.summary.device.kind in GPUS
     if stage.startswith(_OF_COMPILATION) and is_there and not found.is_serving:
         yield EAGER
+    yield from _without_warmup(facts, found)
 
 
 _OF_A_KERNEL = re.compile(
@@ -317,14 +333,24 @@ def _other_release(facts: RunFacts, found: Failed, price: str) -> Iterator[Way]:
     yield OTHER_RELEASE
 
 
-def _effect_of(first: list[Way], found: Failed) -> str:
+_LOOKS_ON = (
+    "the log ",
+    "the error has",
+    "slower; shows",
+    "a longer log",
+    "slower; the line",
+)
+"""How the price of a way begins that only shows more."""
+
+
+def _effect_of(first: Way, found: Failed, *, is_sure: bool = False) -> str:
     """What comes of the first way: of another one than reading on, an engine without it."""
-    if not first:
+    if first.price.startswith(_LOOKS_ON):
         return "shows which call failed, and with what"
     effect = (
         "engine keeps serving" if found.is_serving else "start gets past this error"
     )
-    return f"the {effect}, if that is its cause"
+    return f"the {effect}" + ("" if is_sure else ", if that is its cause")
 
 
 _SHAPES = re.compile(
@@ -374,8 +400,8 @@ def _without_warmup(facts: RunFacts, found: Failed) -> Iterator[Way]:
     yield Way(
         "VLLM_SKIP_WARMUP=true"
         + (" with VLLM_DEVELOPER_MODE=1" if mode else "")
-        + ", until a release in which the warm-up of this model does not fail",
-        "each shape compiles when a request needs it",
+        + " for one start: shows whether the warm-up alone fails",
+        "each shape compiles when a request needs it, and may fail then",
     )
 
 
@@ -568,16 +594,28 @@ def _known(facts: RunFacts, found: Failed) -> Iterator[Finding]:
     if stated is None:
         return
     ways = list(stated.ways)
+    if stated.rule == "packages_mismatch" and _OF_VLLM.search(found.message):
+        pair = _pair(facts, found)
+        ways = [*([pair] if pair else []), *ways]
+    if stated.rule == "build_failed":
+        ways += _without_warmup(facts, found)
     if stated.rule in _OF_LIBRARIES:
         named = f"{found.module} {found.message}"
         ways += without_library(named, ways, facts.summary.config)
     when = " while it served" if found.is_serving else ""
+    is_sure = stated.rule == "setting_refused" and bool(ways[0].changes)
     yield finding_of(
         f"{stated.title}{when}: {shown_message(found)}{found.where}.",
         numbers_at(facts, found),
         ways,
-        "the engine keeps serving" if found.is_serving else "the start gets past this error",
-    )  # fmt: skip
+        _effect_of(ways[0], found, is_sure=is_sure),
+    )
+
+
+_OF_VLLM = re.compile(
+    r"No module named '?vllm[\w.]|cannot import name '\w{1,80}' from '?vllm"
+)
+"""What a plugin does not find in a vLLM that it was not made for."""
 
 
 _OF_LIBRARIES = (
