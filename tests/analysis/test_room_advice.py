@@ -981,3 +981,30 @@ def test_a_list_of_buckets_of_other_sizes_is_no_error():
     events = [started(), config(use_contiguous_pa=True), cache(100),
               generated("decode", [(1, 1, 128), (1, 64)])]  # fmt: skip
     assert only(events, "blocks_beyond_cache").numbers["num_buckets"] == 1
+
+
+def test_memory_that_ran_out_after_graph_capture_may_be_had_from_the_cache():
+    captured = GraphsCaptured(count=3, duration_s=4.0, time=1_000_030.0)
+    before = [weights(10), KVCacheAllocated(num_tokens=8192), captured]
+    start = ended("out_of_memory", "no", *before, phase="graph_capture")
+    finding = only(start, "out_of_memory")
+    assert "in or after graph capture" in finding.title
+    ways = [way for way, price in ways_of(finding) if not price.startswith("does not")]
+    assert any("a lower --gpu-memory-utilization" in way for way in ways)
+    assert not any("fewer graphs" in way for way in ways)
+
+
+@pytest.mark.parametrize("cached", [True, False])
+def test_on_a_tpu_no_share_of_one_device_is_made_of_the_weights_of_all(cached):
+    before = [started("tpu-inference", device_kind="tpu"), weights(100)]
+    before += [KVCacheAllocated(num_tokens=8192)] if cached else []
+    failure = Failure(failure="out_of_memory", message="no", total_bytes=32 * GIB)
+    rules = {finding.rule for finding in advise(facts_of([*before, failure]))}
+    assert rules == {"out_of_memory"}
+
+
+def test_a_tpu_that_is_full_while_it_loads_is_not_denied_a_lower_share():
+    start = [started("tpu-inference", device_kind="tpu"),
+             Failure(failure="out_of_memory", message="no", phase="load_model")]  # fmt: skip
+    text = " ".join(finding_lines(only(start, "weights_too_large")))
+    assert "--gpu-memory-utilization" not in text

@@ -50,7 +50,7 @@ def finding_lines(finding: Finding) -> list[str]:
 def finding_pairs(finding: Finding) -> list[tuple[str, str]]:
     """What a finding proposes: a name and its text."""
     pairs = [
-        ("Change", finding.suggestion), ("Effect", finding.effect),
+        ("Advice", finding.suggestion), ("Effect", finding.effect),
         ("Gain", _gain_text(finding)), ("Price", finding.price),
         *(
             ("Not" if way.price.startswith(NO_HELP) else "Or",

@@ -200,19 +200,26 @@ def _is_full_of_weights(facts: RunFacts, found: Failed) -> bool:
     """Whether weights alone take most of the device, or were still being loaded."""
     capacity = facts.device_bytes
     weights = facts.figure("weights_bytes")
-    if weights is not None and capacity:
-        return weights > FULL_SHARE * capacity
+    if weights is not None:
+        # One process has the weights of several devices of a TPU.
+        is_of_one = facts.summary.device.kind != "tpu" and bool(capacity)
+        return is_of_one and weights > FULL_SHARE * (capacity or 0)
     others = held_by_others(found)
     if others is not None and capacity and others > (1 - FULL_SHARE) * capacity:
         return False
-    if weights is not None:
-        return False
-    if _OF_A_PROGRAM in found.message:
+    if _OF_A_PROGRAM in found.message or has_cache(facts):
         return False
     stage = facts.stage
     held = found.stated.allocated_bytes
     is_full = bool(held and capacity and held > FULL_SHARE * capacity)
     return stage.startswith("load") or (stage in AHEAD and is_full)
+
+
+def has_cache(facts: RunFacts) -> bool:
+    """Whether the run states a KV cache, which follows the weights."""
+    memory = facts.summary.memory_or_none
+    known = memory.num_kv_blocks or memory.kv_cache_bytes or memory.kv_cache_tokens
+    return bool(known)
 
 
 def held_by_others(found: Failed) -> float | None:

@@ -11,6 +11,7 @@ from warmup_insights.analysis.advice.cause import (
     FULL_SHARE,
     explained,
     failure_rule,
+    has_cache,
     held_by_others,
     is_free_before,
 )
@@ -446,12 +447,13 @@ def weights_too_large(facts: RunFacts, found: Failed) -> Iterator[Finding]:
     elif named is not None:
         title += f": about {format_bytes(named)} by the model's name"
     ways = [*fewer_weight_bits(facts, size), *_fitting_devices(facts, size, capacity)]
-    ways.append(
-        Way(
-            "--gpu-memory-utilization, higher or lower",
-            "does not help: the weights are loaded whatever it is",
+    if facts.summary.device.kind != "tpu":
+        ways.append(
+            Way(
+                "--gpu-memory-utilization, higher or lower",
+                "does not help: the weights are loaded whatever it is",
+            )
         )
-    )
     yield finding_of(
         f"{title}{found.where}.", numbers, ways,
         f"weights of at most {100 * FULL_SHARE:.0f} % of a device leave room for activations and "
@@ -498,7 +500,7 @@ def out_of_memory(facts: RunFacts, found: Failed) -> Iterator[Finding]:
         found, bytes_per_bucket=trend, never_reached=len(missing) or None,
         bucket=str(found.bucket) if found.bucket is not None else None,
     )  # fmt: skip
-    parts = [f"The start ran out of memory{_place(found)}{found.where}"]
+    parts = [f"The start ran out of memory{_place(facts, found)}{found.where}"]
     free = "{} were free"
     if is_free_before(facts, found):
         free += " before that bucket ran"
@@ -530,10 +532,12 @@ def _effect(ways: Sequence[Way], shortfall: float | None) -> str:
     return f"{room} were missing; whether this is as much no figure shows"
 
 
-def _place(found: Failed) -> str:
+def _place(facts: RunFacts, found: Failed) -> str:
     if found.bucket is not None:
         return f" in {found.phase} {found.bucket}"
-    return f" in {found.phase.replace('_', ' ')}" if found.phase else ""
+    is_over = found.phase == "graph_capture" and _has_captured(facts)
+    where = "in or after" if is_over else "in"
+    return f" {where} {found.phase.replace('_', ' ')}" if found.phase else ""
 
 
 def memory_per_step(steps: Sequence[StepCost]) -> float | None:
@@ -579,7 +583,7 @@ def _shortfall(found: Failed, trend: float | None, num_missing: int) -> float | 
 def _room_ways(
     facts: RunFacts, found: Failed, shortfall: float | None
 ) -> Iterator[Way]:
-    memory, others = facts.summary.memory_or_none, held_by_others(found)
+    others = held_by_others(found)
     least_held = max(shortfall or 0, LEAST_HELD)
     if shortfall is not None and others is not None and others >= least_held:
         least = "" if found.stated.process_bytes is not None else "at least "
@@ -611,28 +615,38 @@ def _room_ways(
             "a smaller --num-gpu-blocks-override, or none: the cache is as large as it sets",
             "KV cache",
         )
-    has_cache = memory.num_kv_blocks or memory.kv_cache_bytes or memory.kv_cache_tokens
-    is_before = not has_cache and found.bucket is None and _is_before_cache(facts)
+    is_before = (
+        not has_cache(facts) and found.bucket is None and _is_before_cache(facts)
+    )
     yield from _fewer_blocks(facts, found)
     if shortfall is not None and not is_fixed and not _exceeds_device(facts, found):
         yield from _larger_reserve(facts, shortfall)
         if not is_before:
             yield from _less_for_cache(facts, shortfall)
-    if (has_cache or found.phase) and _is_capturing(facts):
+    if (has_cache(facts) or found.phase) and _is_capturing(facts):
         yield from _room_for_graphs(shortfall, is_fixed=is_fixed)
     elif found.bucket is not None:
         yield from smaller_batch(facts, found)
     else:
         yield from _smaller_items(facts)
         yield from _fewer_tokens(facts, is_before=is_before, is_of_logits=bool(logits))
-        is_seen = found.phase or facts.stage != UNSEEN
-        if shortfall is None and not is_seen:
-            yield Way(
-                "a lower --gpu-memory-utilization",
-                "KV cache; helps where it was allocated before, as when graphs are captured: "
-                "the log does not show the stage",
-            )
+        if shortfall is None:
+            yield from _lower_share(facts, found, is_fixed=is_fixed)
     yield from more_devices(facts)
+
+
+def _lower_share(facts: RunFacts, found: Failed, *, is_fixed: bool) -> Iterator[Way]:
+    """Less for the KV cache, where it may have had its memory by then; how much less, the log
+    does not hold."""
+    if _has_captured(facts) and not is_fixed:
+        price = "KV cache, which has its memory already once graphs were captured"
+        yield Way("a lower --gpu-memory-utilization", price)
+    elif not found.phase and facts.stage == UNSEEN:
+        yield Way(
+            "a lower --gpu-memory-utilization",
+            "KV cache; helps where it was allocated before, as when graphs are captured: "
+            "the log does not show the stage",
+        )
 
 
 def _smaller_items(facts: RunFacts) -> Iterator[Way]:
@@ -709,8 +723,8 @@ def _is_before_cache(facts: RunFacts) -> bool:
 
     On CUDA the profiling run compiles; elsewhere compilation may follow the cache.
     """
-    stage, graphs = facts.stage, facts.summary.graphs
-    if graphs is not None and graphs.duration_s is not None:
+    stage = facts.stage
+    if _has_captured(facts):
         return False
     if facts.summary.device.kind not in ("cuda", "rocm"):
         return stage.startswith(_BEFORE_CACHE)
@@ -739,7 +753,14 @@ def _fewer_tokens(
 def _is_capturing(facts: RunFacts) -> bool:
     """Whether graphs are captured beside a KV cache that took what activations left."""
     is_cuda = facts.summary.device.kind in ("cuda", "rocm")
-    return is_cuda and facts.stage.startswith("graph_capture")
+    is_stage = facts.stage.startswith("graph_capture")
+    return is_cuda and is_stage and not _has_captured(facts)
+
+
+def _has_captured(facts: RunFacts) -> bool:
+    """Whether a line states that all graphs were captured."""
+    graphs = facts.summary.graphs
+    return graphs is not None and graphs.duration_s is not None
 
 
 def _room_for_graphs(shortfall: float | None, *, is_fixed: bool) -> Iterator[Way]:
