@@ -104,6 +104,15 @@ def test_an_error_of_the_neuron_runtime_shows_a_neuron():
     assert device_of(text) == ("neuron", False)
 
 
+def test_an_error_of_aiter_shows_amd():
+    head = "(EngineCore_DP0 pid=2) ERROR 06-25 14:34:27 [core.py:1008] "
+    text = (
+        f"{head}EngineCore encountered a fatal error.\n"
+        f"{head}RuntimeError: [AITER] some kernel failed\n"
+    )
+    assert device_of(text) == ("rocm", False)
+
+
 def test_facts_of_a_tpu_before_the_start_show_the_device():
     """tpu-inference `__init__.py`: it is imported before vLLM prints anything."""
     text = (
