@@ -130,8 +130,8 @@ def _rule_of_no_cache(found: Failed) -> str | None:
     if is_known or found.stated.estimated_model_len:
         return "kv_cache_too_small"
     # The text of tpu-inference states the share that would be enough.
-    row = known_error(found.message)
-    is_setting = row is not None and row[0].rule == "setting_refused"
+    known = known_error(found.message)
+    is_setting = known is not None and known.rule == "setting_refused"
     return None if is_setting else "no_room_for_cache"
 
 

@@ -178,12 +178,15 @@ def needs_v2_runner(config: Mapping[str, Value]) -> bool:
     )
 
 
-_OF_RANKS = {
+_SHORT = {
     "tp": "tensor_parallel_size", "pp": "pipeline_parallel_size", "dp": "data_parallel_size",
     "dcp": "decode_context_parallel_size", "pcp": "prefill_context_parallel_size",
 }  # fmt: skip
-_SHORT = re.compile(r"(?i:(tp|pp|dp|dcp|pcp))(?:_size|_world_size)?")
-_KEYS = {
+_END_OF_SHORT = re.compile(r"_(?:world_)?size$")
+_NAMES = {
+    "": r"max_(?:model_len|num_(?:seqs|batched_tokens)|lora_rank|loras|cpu_loras|cudagraph_capture_size)|"
+    r"data_parallel_\w+|tensor_parallel_size|node_rank|nnodes|mamba_(?:block_size|cache_mode)|"
+    r"load_format|served_model_name",
     "--speculative-config": r"num_speculative_tokens|draft_(?:tensor|sample|model)\w*|prompt_lookup_m(?:ax|in)|"
     r"speculative_token_tree|synthetic_acceptance_\w+|suffix_decoding_\w+|dspark_\w+|xpress_\w+|"
     r"rejection_sample_method",
@@ -196,21 +199,15 @@ _KEYS = {
     "--pooler-config": r"(?:seq_|tok_)?pooling_type",
     "--attention-config": r"indexer_\w+|flex_attn_\w+|minimax_m3_\w+",
 }
-"""Options whose value has keys, to the names of the keys (vLLM `config/`)."""
-
-
-_OPTIONS = re.compile(
-    r"max_(?:model_len|num_(?:seqs|batched_tokens)|lora_rank|loras|cpu_loras|cudagraph_capture_size)|"
-    r"data_parallel_\w+|node_rank|nnodes|mamba_(?:block_size|cache_mode)|load_format|served_model_name"
-)
-"""Settings that a log need not state."""
+"""Options whose value has keys, to the names of the keys (vLLM `config/`); first settings that
+are options themselves, and that a log need not state."""
 
 
 def engine_name(name: str) -> str:
     """A setting by the engine's own name."""
-    short = _SHORT.fullmatch(name)
+    short = _SHORT.get(_END_OF_SHORT.sub("", name.lower()))
     if short is not None:
-        return _OF_RANKS[short[1].lower()]
+        return short
     if name.isupper():
         return name
     own = name.removeprefix("--").replace("-", "_")
@@ -218,7 +215,7 @@ def engine_name(name: str) -> str:
 
 
 def _option_of_key(name: str) -> str | None:
-    return next((o for o, keys in _KEYS.items() if re.fullmatch(keys, name)), None)
+    return next((o for o, keys in _NAMES.items() if re.fullmatch(keys, name)), None)
 
 
 def is_setting(name: str, config: Mapping[str, Value]) -> bool:
@@ -226,18 +223,16 @@ def is_setting(name: str, config: Mapping[str, Value]) -> bool:
     own = engine_name(name)
     is_written = name.startswith(("--", "speculative_")) or name.isupper()
     is_feature = any(own == feature.setting for feature in FEATURES)
-    is_known = own in config or own in _OF_RANKS.values() or is_feature
-    return (
-        is_written or is_known or bool(_OPTIONS.fullmatch(own) or _option_of_key(own))
-    )
+    is_known = own in config or _option_of_key(own) is not None
+    return is_written or is_known or is_feature
 
 
 def place_of(name: str, config: Mapping[str, Value]) -> str:
     """A setting as it is given: an option, a variable, or a key of an option's value."""
     own, option = engine_name(name), _option_of_key(engine_name(name))
-    if option is None and name.startswith("speculative_") and own != name:
+    if not option and name.startswith("speculative_") and own != name:
         option = "--speculative-config"
-    if option is not None:
+    if option:
         return f"{own} in {option}"
     if own.isupper():
         return own

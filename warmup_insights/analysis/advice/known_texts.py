@@ -52,7 +52,7 @@ WaysOut = tuple[Way, ...] | Callable[[re.Match[str]], Iterable[Way]]
 
 @dataclass(frozen=True)
 class KnownError:
-    """A text, the rule that it belongs to, what it means, and the ways out.
+    """A text, and what it means.
 
     Suggestions and changes may refer to groups of the pattern as `{1}`; where values must
     be computed from them, `ways` is a function of the match.
@@ -63,18 +63,18 @@ class KnownError:
     title: str
     ways: WaysOut
 
-    def match(self, message: str) -> re.Match[str] | None:
-        """Where the text of an error has this one."""
-        return re.search(self.pattern, message[:MAX_TEXT])
-
-    def filled(self, match: re.Match[str]) -> list[Way]:
-        """The ways out, with what the error states."""
+    def statement(self, message: str) -> Statement | None:
+        """What the text of an error means, with what it states in the ways out; None where it
+        does not have this one."""
+        match = re.search(self.pattern, message[:MAX_TEXT])
+        if match is None:
+            return None
         own = (match[0], *match.groups(""))
         if callable(self.ways):
             found = self.ways(match)
         else:
             found = (made for way in self.ways for made in _filled(way, own))
-        return list(found) or [AS_STATED]
+        return Statement(self.rule, self.title, tuple(found) or (AS_STATED,))
 
 
 def _filled(way: Way, own: tuple[str, ...]) -> Iterator[Way]:

@@ -45,10 +45,10 @@ _LEFT_OUT = re.compile(r"no --([a-z][a-z\d-]{2,60})(?=$|[,;])")
 """A way that leaves an option out, and nothing else."""
 
 
-def known_error(message: str) -> tuple[KnownError, re.Match[str]] | None:
-    """The first row that an error's text matches."""
-    matches = ((known, known.match(message)) for known in KNOWN)
-    return next(((known, match) for known, match in matches if match), None)
+def known_error(message: str) -> Statement | None:
+    """What the first row that an error's text has states of it."""
+    found = (known.statement(message) for known in KNOWN)
+    return next((statement for statement in found if statement), None)
 
 
 def is_of_models_code(message: str, module: str) -> bool:
@@ -62,22 +62,18 @@ def statement_of(
 ) -> Statement | None:
     """What the text of an error, raised in a module, explains of itself, in a stage; None where
     it is nothing."""
-    row = known_error(message)
-    if row is None:
-        if is_of_models_code(message, module):
-            return None
-        stated = statement(message, stage, config)
-        if stated is None:
-            return None
-        return replace(stated, ways=tuple(_fitting(stated.ways, config)))
-    known, match = row
-    ways = known.filled(match)
-    more = missing_remedy(message, ways, config)
-    fitting = [
-        replace(way, suggestion=way.suggestion + present(way.suggestion, config))
-        for way in _fitting(ways, config)
-    ]
-    return Statement(known.rule, known.title, (*fitting, *more))
+    known = known_error(message)
+    if known is not None:
+        more = missing_remedy(message, [*known.ways], config)
+        fitting = [
+            replace(way, suggestion=way.suggestion + present(way.suggestion, config))
+            for way in _fitting(known.ways, config)
+        ]
+        return replace(known, ways=(*fitting, *more))
+    if is_of_models_code(message, module):
+        return None
+    stated = statement(message, stage, config)
+    return stated and replace(stated, ways=tuple(_fitting(stated.ways, config)))
 
 
 def _fitting(ways: Iterable[Way], config: Mapping[str, Value]) -> list[Way]:
