@@ -1042,3 +1042,13 @@ def test_eager_mode_is_no_cure_for_what_kernels_compile():
 )  # fmt: skip
 def test_no_general_way_is_promised_to_be_enough(message, effect):
     assert _raised(message).effect == effect
+
+
+@pytest.mark.parametrize(("is_set", "count"), [(True, 0), (False, 1)])
+def test_no_finding_about_a_failure_offers_what_the_run_has(is_set, count):
+    """One filter for all of them, also where no text is known."""
+    recorded = ConfigRecorded(settings={"enforce_eager": is_set})
+    before = [started("vllm", device_kind="cuda"), recorded]
+    finding = _raised("RuntimeError: unknown", "", *before, phase="graph_capture")
+    ways = [finding.suggestion, *(way.suggestion for way in finding.ways)]
+    assert sum("--enforce-eager" in way for way in ways) == count

@@ -65,18 +65,17 @@ def statement_of(
     known = known_error(message)
     if known is not None:
         more = missing_remedy(message, [*known.ways], config)
-        fitting = [
+        ways = (
             replace(way, suggestion=way.suggestion + present(way.suggestion, config))
-            for way in _fitting(known.ways, config)
-        ]
-        return replace(known, ways=(*fitting, *more))
+            for way in known.ways
+        )
+        return replace(known, ways=(*ways, *more))
     if is_of_models_code(message, module):
         return None
-    stated = statement(message, stage, config)
-    return stated and replace(stated, ways=tuple(_fitting(stated.ways, config)))
+    return statement(message, stage, config)
 
 
-def _fitting(ways: Iterable[Way], config: Mapping[str, Value]) -> list[Way]:
+def fitting(ways: Iterable[Way], config: Mapping[str, Value]) -> list[Way]:
     """The ways without those that the run has taken already, that it cannot take or that are
     for other settings; those for settings that it has come first, those for settings that it
     does not state last."""

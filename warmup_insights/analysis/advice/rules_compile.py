@@ -351,6 +351,7 @@ def poisoned_cache(facts: RunFacts, found: Failed) -> Iterator[Finding]:
     times = ", as another start that loaded it" if len(again) == 1 else times
     message = " ".join(found.message.split())[:160].rstrip(".")
     yield finding_of(
+        facts,
         f"The start failed in what it had loaded from the compile cache{times}{found.where}: "
         f"{message}.",
         {"num_starts": 1 + len(again), **({"line": found.line} if found.line else {})},
@@ -398,6 +399,7 @@ def saved_not_loaded(facts: RunFacts) -> Iterator[Finding]:
         "compare the times of two starts: what it saves depends on the model",
     )
     yield finding_of(
+        facts,
         "A compiled function that an earlier start saved was not loaded"
         f"{times}, and the model was compiled again: {reason[:160].rstrip('.')}.",
         numbers,

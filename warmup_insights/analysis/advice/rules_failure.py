@@ -79,6 +79,7 @@ def deliberate_stop(facts: RunFacts, found: Failed) -> Iterator[Finding]:
     if STEP_PROFILING in found.message:
         what, names = "steps", "VLLM_PROFILE_STEPS"
     yield finding_of(
+        facts,
         f"The engine ended on purpose: {shown_message(found)}{found.where}.",
         numbers_at(facts, found),
         [Way(f"unset {names}, when a whole run is wanted", f"no profile of {what}")],
@@ -111,6 +112,7 @@ def program_error(facts: RunFacts, found: Failed) -> Iterator[Finding]:
     )
     is_own = engine.name == "vllm" and (found.module or "").startswith("vllm/")
     yield finding_of(
+        facts,
         f"An error of a program, no lack of memory: {shown_message(found)}{found.where}, {who}.",
         numbers_at(facts, found),
         [
@@ -206,6 +208,7 @@ def killed(facts: RunFacts, found: Failed) -> Iterator[Finding]:
         )
     ]  # fmt: skip
     yield finding_of(
+        facts,
         f"The process was killed{when}{found.where}.",
         numbers,
         [look, *allowed],
@@ -239,6 +242,7 @@ def stopped_early(facts: RunFacts) -> Iterator[Finding]:
     if seconds is not None:
         when = f" at least {format_duration(seconds)} after its first line"
     yield finding_of(
+        facts,
         f"The start was ended by SIGTERM{when}, before it was ready.",
         {} if seconds is None else {"wall_s": seconds},
         [
@@ -297,10 +301,11 @@ def failure_unexplained(facts: RunFacts, found: Failed) -> Iterator[Finding]:
     ]
     read = Way(f"read the traceback around that line{ends_in}; {more}", price)
     yield finding_of(
+        facts,
         f"The engine failed{where}{found.where}: {shown_message(found)}.",
         numbers_at(facts, found),
         [*first, read, *_other_release(facts, found, price)],
-        _effect_of(first[0] if first else read, found),
+        lambda way: _effect_of(way, found),
     )
 
 
@@ -343,13 +348,14 @@ _LOOKS_ON = (
 """How the price of a way begins that only shows more."""
 
 
-def _effect_of(first: Way, found: Failed, *, is_sure: bool = False) -> str:
+def _effect_of(first: Way, found: Failed, rule: str = "") -> str:
     """What comes of the first way: of another one than reading on, an engine without it."""
     if first.price.startswith(_LOOKS_ON):
         return "shows which call failed, and with what"
     effect = (
         "engine keeps serving" if found.is_serving else "start gets past this error"
     )
+    is_sure = rule == "setting_refused" and bool(first.changes)
     return f"the {effect}" + ("" if is_sure else ", if that is its cause")
 
 
@@ -457,6 +463,7 @@ def ended_without_trace(facts: RunFacts) -> Iterator[Finding]:
         n.text for n in summary.notes if n.topic == "checkpoint" and "RAM" in n.text
     ]
     yield finding_of(
+        facts,
         f"The log ends after {format_duration(seconds)} with "
         f"{progress_text(summary.progress)}: not ready, without an error or a stop.",
         {"wall_s": seconds, "weights_bytes": weights},
@@ -532,6 +539,7 @@ def ended_while_connecting(facts: RunFacts) -> Iterator[Finding]:
         return
     took = summary.time.seconds_by_phase().get(stage, 0.0)
     yield finding_of(
+        facts,
         f"The log ends after {format_duration(seconds)} while {ranks} ranks start and connect, "
         "without an error.",
         {"wall_s": seconds, "ranks": ranks},
@@ -563,6 +571,7 @@ def ended_while_waiting(facts: RunFacts) -> Iterator[Finding]:
         return
     stage = phase_words(summary.progress.stage)
     yield finding_of(
+        facts,
         f"The workers did not answer for {format_duration(waited)} in {stage}, and the log "
         "ends so.",
         {"waited_s": waited},
@@ -603,12 +612,12 @@ def _known(facts: RunFacts, found: Failed) -> Iterator[Finding]:
         named = f"{found.module} {found.message}"
         ways += without_library(named, ways, facts.summary.config)
     when = " while it served" if found.is_serving else ""
-    is_sure = stated.rule == "setting_refused" and bool(ways[0].changes)
     yield finding_of(
+        facts,
         f"{stated.title}{when}: {shown_message(found)}{found.where}.",
         numbers_at(facts, found),
         ways,
-        _effect_of(ways[0], found, is_sure=is_sure),
+        lambda first: _effect_of(first, found, stated.rule),
     )
 
 

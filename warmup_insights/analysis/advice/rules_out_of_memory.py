@@ -104,7 +104,7 @@ def kv_cache_too_small(facts: RunFacts, found: Failed) -> Iterator[Finding]:
     )
     ways = [*ways, *shorter] if has_item else [*shorter, *ways]
     yield finding_of(
-        f"{title}{found.where}.", numbers, ways,
+        facts, f"{title}{found.where}.", numbers, ways,
         "the engine starts: one request of full length fits",
     )  # fmt: skip
 
@@ -261,6 +261,7 @@ def memory_taken(facts: RunFacts, found: Failed) -> Iterator[Finding]:
         )
     ] if is_shared else []  # fmt: skip
     yield finding_of(
+        facts,
         f"{format_bytes(found.free_bytes)} of {format_bytes(total)} were free at the start, and "
         f"a utilisation of {found.stated.wanted_utilization:g} requires "
         f"{format_bytes(found.needed_bytes)}{found.where}; {format_bytes(others)} were in use.",
@@ -314,7 +315,7 @@ def no_room_for_cache(facts: RunFacts) -> Iterator[Finding]:
         *shorter_steps(facts), *fewer_weight_bits(facts, facts.figure("weights_bytes")), *more_devices(facts),
     ]  # fmt: skip
     yield finding_of(
-        f"{title}{where}.", numbers, ways,
+        facts, f"{title}{where}.", numbers, ways,
         "the first KV block fits; how many more is in the line of the next start",
     )  # fmt: skip
 
@@ -384,6 +385,7 @@ def allocation_refused(facts: RunFacts, found: Failed) -> Iterator[Finding]:
     at = "" if share is None else f" at utilisation {share:g}"
     sleeps = str(facts.summary.config.get("enable_sleep_mode", "")).lower() == "true"
     yield finding_of(
+        facts,
         f"{format_bytes(found.needed_bytes)} could not be had while {format_bytes(found.free_bytes)} "
         f"were reported free{at}{found.where}: this is no lack of room.",
         numbers_of(found, gpu_memory_utilization=share),
@@ -455,7 +457,7 @@ def weights_too_large(facts: RunFacts, found: Failed) -> Iterator[Finding]:
             )
         )
     yield finding_of(
-        f"{title}{found.where}.", numbers, ways,
+        facts, f"{title}{found.where}.", numbers, ways,
         f"weights of at most {100 * FULL_SHARE:.0f} % of a device leave room for activations and "
         "KV cache",
     )  # fmt: skip
@@ -515,19 +517,18 @@ def out_of_memory(facts: RunFacts, found: Failed) -> Iterator[Finding]:
     shortfall = _shortfall(found, trend, len(missing))
     if shortfall is not None:
         numbers["shortfall_bytes"] = shortfall
-    ways = [*_room_ways(facts, found, shortfall)]
     yield finding_of(
-        ", ".join(parts) + ".", numbers, ways,
-        _effect(ways, shortfall), first_lines(missing),
+        facts, ", ".join(parts) + ".", numbers, _room_ways(facts, found, shortfall),
+        lambda first: _effect(first, shortfall), first_lines(missing),
     )  # fmt: skip
 
 
-def _effect(ways: Sequence[Way], shortfall: float | None) -> str:
+def _effect(first: Way, shortfall: float | None) -> str:
     """What the first way brings: the room that it was computed from, or what was missing."""
     if shortfall is None:
         return "the shortfall is not known, so neither is how much is enough"
     room = format_bytes(shortfall)
-    if any(name in ways[0].suggestion for name in _COMPUTED):
+    if any(name in first.suggestion for name in _COMPUTED):
         return f"{room} of room"
     return f"{room} were missing; whether this is as much no figure shows"
 
@@ -857,7 +858,7 @@ def out_of_memory_serving(facts: RunFacts, found: Failed) -> Iterator[Finding]:
     )
     way = _less_cache(facts, found, total, margin)
     yield finding_of(
-        f"{title}.", numbers, [way],
+        facts, f"{title}.", numbers, [way],
         "more room for what requests take beyond the profiling run",
     )  # fmt: skip
 
@@ -944,7 +945,7 @@ def wake_up_failed(facts: RunFacts, found: Failed) -> Iterator[Finding]:
     if taken is not None and taken > 0:
         room = f"more than {format_bytes(taken)}"
     yield finding_of(
-        f"{title}.", numbers,
+        facts, f"{title}.", numbers,
         [
             Way(
                 f"start nothing on the device that takes {room} while the engine sleeps",

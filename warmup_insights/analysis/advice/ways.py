@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator
 
 from warmup_insights.analysis.advice.change import Value, Way
 from warmup_insights.analysis.advice.facts import Failed, RunFacts
 from warmup_insights.analysis.advice.finding import Finding, Severity
+from warmup_insights.analysis.advice.remedies import fitting
 from warmup_insights.analysis.plan.planning import (
     MAX_UTILIZATION,
     MIN_MARGIN_SHARE,
@@ -34,18 +35,22 @@ _DUMMIES = re.compile(
 
 
 def finding_of(
+    facts: RunFacts,
     title: str,
     numbers: dict[str, Value],
-    ways: Sequence[Way],
-    effect: str,
+    ways: Iterable[Way],
+    effect: str | Callable[[Way], str],
     details: tuple[str, ...] = (),
     severity: Severity = "high",
 ) -> Finding:
-    """A finding about a failure: the first way that helps is its suggestion."""
-    first, *others = sorted(ways, key=lambda way: way.price.startswith(NO_HELP))
+    """A finding about a failure: the first way that helps is its suggestion, of those that the
+    run can take; its effect may follow from it."""
+    own = fitting(ways, facts.summary.config)
+    first, *others = sorted(own, key=lambda way: way.price.startswith(NO_HELP))
     setting = next(iter(first.changes), NO_SETTING)
+    brings = effect if isinstance(effect, str) else effect(first)
     return Finding(
-        severity, title, numbers, setting, first.suggestion, effect, details,
+        severity, title, numbers, setting, first.suggestion, brings, details,
         changes=first.changes, price=first.price, ways=tuple(others),
     )  # fmt: skip
 
