@@ -62,6 +62,10 @@ _GIVE_DEVICES = Way(
 )
 
 
+_NO_OWN_BACKEND = Way(
+    "no backend of your own: unset VLLM_ATTENTION_BACKEND and --attention-backend",
+    "the engine picks one that fits, where there is one",
+)
 _REASONS = {
     "kv_cache_dtype not supported": "--kv-cache-dtype auto",
     "block_size not supported": "no --block-size",
@@ -83,11 +87,7 @@ def _nearest_backend(match: re.Match[str]) -> Iterable[Way]:
             yield Way(f"{settings}: {backend} runs then", "what they set")
         elif stated:
             lacking[backend] = stated
-    yield Way(
-        "no backend of your own: unset VLLM_ATTENTION_BACKEND and --attention-backend, where "
-        "one is set",
-        "the engine picks one that fits, where there is one",
-    )
+    yield _NO_OWN_BACKEND
     if lacking and not is_set:
         backend = min(lacking, key=lambda name: len(lacking[name]))
         yield Way(
@@ -183,8 +183,7 @@ ROWS: tuple[KnownError, ...] = (
         (r"[Ss]inks (?:are|is) only supported|support attention sinks|sink setting not supported|"
          r"has_sink[=:] ?True",
          "The attention backend has no attention sinks, which the model needs",
-         (Way("no backend of your own: unset VLLM_ATTENTION_BACKEND and --attention-backend",
-              "the engine picks one that fits"),
+         (_NO_OWN_BACKEND,
           Way("--attention-backend TRITON_ATTN (VLLM_ATTENTION_BACKEND in older versions; "
               "TRITON_ATTN_VLLM_V1 before 0.11), or a newer vLLM, where none was set",
               "slower than a backend made for the device"))),
@@ -205,14 +204,12 @@ ROWS: tuple[KnownError, ...] = (
          r"supported|Selected backend .{1,80} is not "
          r"valid for this configuration|No valid (?:\w{1,10} ){0,2}(?:attention|prefill) backend",
          "The attention backend does not run on this device or in this configuration",
-         (Way("no backend of your own: unset VLLM_ATTENTION_BACKEND and --attention-backend",
-              "the engine picks one that fits"),
+         (_NO_OWN_BACKEND,
           Way("--kv-cache-dtype auto and a block size of 16", "where the reason in the "
               "message names them"))),
         (r"(?:[Ee]ncoder|[Cc]ross).{0,80}attention.{0,40}(?:is|are) not implemented for (\w{1,60})",
          "The attention backend has none for an encoder, which the model needs",
-         (Way("no backend of your own: unset VLLM_ATTENTION_BACKEND and --attention-backend",
-              "the engine picks one that fits, where there is one"),
+         (_NO_OWN_BACKEND,
           Way("a newer vLLM, or another --attention-backend, where none was set: {1} is that "
               "of this device", "another image"))),
         (r"out of resource: shared memory|OutOfResources",
