@@ -86,7 +86,7 @@ def card(finding: Finding, view: View, *, brief: bool = False) -> None:
         if view.simulated is not None and not brief:
             head.badge(view.simulated, color="gray")
         for name, text in finding_pairs(finding):
-            if not brief or name in ("Change", "Effect", "Gain"):
+            if not brief or name in ("Advice", "Effect", "Gain"):
                 st.markdown(f"**{name}** {sentence(text)}")
         if brief:
             return

@@ -273,9 +273,9 @@ def test_the_advice_of_a_run_is_that_of_advise(monkeypatch, full_database):
     app = open_page(monkeypatch, full_database, "run", run="recorded 0")
     app.session_state["tab"] = "Advice"
     app.run()
-    shown = [m.value for m in app.markdown if m.value.startswith("**Change**")]
+    shown = [m.value for m in app.markdown if m.value.startswith("**Advice**")]
     assert shown == [
-        f"**Change** {sentence(finding['suggestion'])}" for finding in printed
+        f"**Advice** {sentence(finding['suggestion'])}" for finding in printed
     ]
     assert len(shown) > 1
 

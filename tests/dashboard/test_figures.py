@@ -503,7 +503,7 @@ def test_a_finding_is_shown_without_suffixes_of_units_and_empty_lines():
         "change it", "faster", gain_s=(1.0, 2.0),
     )  # fmt: skip
     assert evidence_text(finding) == "needed 2 GiB, read 2 s, ranks 4"
-    assert [name for name, _ in finding_pairs(finding)] == ["Change", "Effect", "Gain"]
+    assert [name for name, _ in finding_pairs(finding)] == ["Advice", "Effect", "Gain"]
     assert device_words("hpu", "gaudi3") == "Gaudi 3"
 
 

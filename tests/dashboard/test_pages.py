@@ -253,7 +253,7 @@ def test_a_failed_run_opens_with_its_cause_and_what_to_change(
         assert "**Evidence**" in shown
         assert "**Memory at the failure**" in shown
         assert "last good start of this model" in shown
-        assert "**Change**" in shown or "No change can be computed" in shown
+        assert "**Advice**" in shown or "No change can be computed" in shown
         assert "Nothing to advise" not in shown
 
 

@@ -84,7 +84,7 @@ def test_a_failed_start_leads_to_the_change_that_fits(demo_server, visit):
     page.get_by_text("Memory at the failure", exact=True).wait_for()
     settle(page)
     text = page.get_by_test_id("stMain").inner_text()
-    assert "Change VLLM_GRAPH_RESERVED_MEM=0.01" in text
+    assert "Advice VLLM_GRAPH_RESERVED_MEM=0.01" in text
     assert "Effect 179.8 MiB of room" in text
     assert "179.8 MiB short" in text
     picture(page, "walk-failure")
