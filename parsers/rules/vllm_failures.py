@@ -667,8 +667,8 @@ FAILURE_RULES: tuple[LineRule, ...] = (
             "/bin/sh: ",
         ),
         # The linker, the compilers of C and CUDA, the shell that starts them.
-        r"(?:\S{1,300}: )?(?:cannot find -l|fatal error: |nvcc fatal|ptxas fatal|"
-        r"ptxas \S{1,200}, line \d{1,9}; fatal   : ).{1,300}|"
+        r"(?:\S{1,300}: )?(?:cannot find -l|fatal error: |nvcc fatal|ptxas fatal).{1,300}|"
+        r"ptxas \S{1,100}, line \d{1,6}; fatal   : .{1,300}|"
         r"(?:\S{1,300}: )?error: (?:#error directive: )?\"CUDA compiler and CUDA toolkit headers "
         r"are incompatible.{0,100}|"
         r"/bin/sh: (?:line )?\d{1,5}: \S{1,200}: (?:command )?not found\s{0,4}$",
@@ -765,10 +765,10 @@ FAILURE_RULES: tuple[LineRule, ...] = (
         # The driver of Intel's GPUs (compute-runtime `debug_helpers.cpp`).
         r"Abort was called at \d{1,7} line in file(?=:)|"
         # A shell, of a program built for another processor.
-        r"(?:\S{1,200}: line \d{1,6}: {1,8}\d{1,9} )?(?:Illegal instruction\b|"
-        r"(?:Bus error|Segmentation fault)(?: {0,20}\(core dumped\)|\s{0,4}$)).{0,200}|"
+        r"(?:\S{1,200}: line \d{1,6}: {1,8}\d{1,9} )?(?:Illegal instruction\b.{0,200}|"
+        r"(?:Bus error|Segmentation fault)(?: \(core dumped\)|$))|"
         # The handler of tvm-ffi, which comes with FlashInfer; the loader of libraries.
-        r"!{3,9} Segfault encountered|\S{1,200}: symbol lookup error: .{1,300}|"
+        r"!{3,9} Segfault encountered|\S{1,40}: symbol lookup error: .{1,300}|"
         # UCX, which comes with nixl (`ucs/arch/x86_64/cpu.c`).
         r"\[\S{1,100}\] FATAL: UCX library was compiled with \w{1,20} but CPU does not .{1,40}",
         _failure(None),

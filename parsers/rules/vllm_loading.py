@@ -131,16 +131,6 @@ LOAD_RULES: tuple[LineRule, ...] = (
         "start_engine",
         "INFO 09-11 14:13:01 [api_server.py:266] Started engine process with PID 45",
     ),
-    phase_start(
-        "layers_made",
-        ("Kernel for ", "attention backend out of"),
-        # Of layers as the model is made, which ranks do once they are connected
-        # (`model_executor/kernels/linear/`, `platforms/cuda.py`).
-        r"Selected \w{1,100}Kernel for |Using \w{1,60} attention backend out of ",
-        "load_model",
-        "INFO 07-16 19:53:04 [cuda.py:364] Using FLASH_ATTN attention backend out of "
-        "potential backends: ['FLASH_ATTN', 'FLASHINFER'].",
-    ),
     line_rule(
         "load_started",
         ("tarting to load model", "oading model from scratch", "Loading weights on "),

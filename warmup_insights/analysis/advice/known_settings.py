@@ -385,7 +385,7 @@ ROWS: tuple[KnownError, ...] = (
         (r"n_physical_experts=(\d{1,6}) must be divisible by ep_size=(\d{1,6})",
          "The experts do not divide among the ranks", _dividing_experts),
         (r"[Nn]umber of experts in the model must be greater than 0|"
-         r"(?i:expert[ _-]parallel).{0,80}\b(?:no experts|dense)\b",
+         r"(?i:expert[ _-]parallel).{0,80}\b(?:no experts|dense models?)\b",
          "Experts are to be divided among the ranks, and the model, or its draft model, has none",
          (Way("no --enable-expert-parallel", "none for a model without experts; one with them has a "
               "part of every expert on each rank"),

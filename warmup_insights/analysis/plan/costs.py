@@ -8,6 +8,7 @@ observation when it is left out of the fit.
 from __future__ import annotations
 
 import itertools
+import math
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
@@ -273,7 +274,7 @@ def _of_prompt(bucket: Bucket) -> tuple[float, ...]:
 def _of_decode(bucket: Bucket) -> tuple[float, ...]:
     """A constant, sequences, and context."""
     # A two-dimensional decode bucket is (batch_size, seq_len) or (batch_size, blocks).
-    length = bucket[2] if len(bucket) > 2 else bucket[0] * bucket[1]
+    length = bucket[2] if len(bucket) > 2 else math.prod(bucket)
     return 1.0, float(bucket[0]), float(length)
 
 
