@@ -97,14 +97,19 @@ def runs_of(path: Path) -> list[RunFacts]:
     return [RunFacts(each.summary, each.rows) for each in made]
 
 
+def _tenths(seconds: float) -> float:
+    """Rounded alike where the last bit of a sum is another one (Python 3.12 and later)."""
+    return round(round(seconds, 6), 1)
+
+
 def told(facts: RunFacts) -> dict[str, Any]:
     """What a run's advice on time, buckets and settings comes to, for the table."""
     rules = {}
     for finding in advise(facts):
         if finding.rule in OWN:
             values = {
-                "part_s": finding.part_s and round(finding.part_s, 1),
-                "gain_s": finding.gain_s and [round(s, 1) for s in finding.gain_s],
+                "part_s": finding.part_s and _tenths(finding.part_s),
+                "gain_s": finding.gain_s and [_tenths(s) for s in finding.gain_s],
                 "changes": dict(finding.changes),
             }
             rules[finding.rule] = {name: v for name, v in values.items() if v}

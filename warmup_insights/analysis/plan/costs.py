@@ -265,7 +265,7 @@ _LIMIT_SINCE = Version(GRAPH_LIMIT_SINCE)
 
 def _of_prompt(bucket: Bucket) -> tuple[float, ...]:
     """A constant, tokens, context, and the products that attention computes."""
-    batch_size, query_len, blocks = (*bucket, 0)[:3]
+    batch_size, query_len, blocks = (*bucket, 0, 0)[:3]
     tokens = batch_size * query_len
     found = (1, tokens, batch_size * blocks, tokens * query_len, tokens * blocks)
     return tuple(map(float, found))
