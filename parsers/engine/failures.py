@@ -209,8 +209,10 @@ class Failures:
         """A stop whose line has no time: one that comes after it may have one."""
         self.artifact: str | None = None
         """The first compiled artefact, or its loader, that a traceback leads through."""
-        self._details: dict[bool, FailureLine] = {}
-        """The first line that states why a build failed, and why a call of NCCL did (True)."""
+        self._build_error: FailureLine | None = None
+        """The first line in which a compiler states why a build failed."""
+        self._nccl_warning: FailureLine | None = None
+        """The first line in which NCCL states why a call failed."""
         self._answered: Origin | None = None
         """Where it was printed that a client got an error as the answer to its call."""
         self._looked_for: _Cause | None = None
@@ -254,7 +256,10 @@ class Failures:
             self._causes.append(dataclasses.replace(last, message=message, kind=kind))
             return
         if made.is_detail and made.kind is None:
-            self._details.setdefault(made.message.startswith(_NCCL_WARNING), made)
+            if made.message.startswith(_NCCL_WARNING):
+                self._nccl_warning = self._nccl_warning or made
+            else:
+                self._build_error = self._build_error or made
             return
         if made.message.startswith(_OF_A_CHILD):
             self._causes = [_of_child(cause) for cause in self._causes]
@@ -372,7 +377,8 @@ class Failures:
         self.is_ready = True
         cause, certain = self._best(), self._is_certain()
         self._causes, self._heading = [], None
-        self.artifact, self._details, self._is_announced = None, {}, False
+        self.artifact, self._is_announced = None, False
+        self._build_error = self._nccl_warning = None
         self.has_ended = self._is_stopped
         if cause is None or not certain:
             return []
@@ -397,9 +403,9 @@ class Failures:
             return stopped
         origin = self._dated(cause)
         message, kind = cause.message, cause.kind
-        detail = self._details.get(_OF_NCCL.search(message) is not None)
-        if detail and (_OF_NCCL.search(message) or _BUILD.search(message)):
-            message = f"{detail.message} ({message})"
+        reason = self._reason_of(message)
+        if reason is not None:
+            message = f"{reason.message} ({message})"
             kind = kind_of_message(message) if kind == "error" else kind
         fields: dict[str, Any] = {
             "failure": kind,
@@ -416,6 +422,12 @@ class Failures:
         if self.is_ready and self.starting_line is not None:
             phase = SERVER_START
         return [*stopped, stamped(Failure(phase=phase, **fields), origin)]
+
+    def _reason_of(self, message: str) -> FailureLine | None:
+        """The line that states why the call of NCCL or the build failed whose error it is."""
+        if _OF_NCCL.search(message):
+            return self._nccl_warning
+        return self._build_error if _BUILD.search(message) else None
 
     def _dated(self, cause: _Cause) -> Origin:
         """Where a cause was printed; one without a time has that of the line below it in
