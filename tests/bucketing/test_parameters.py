@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 import pytest
 
 from tests.bucketing.helpers import make_settings
@@ -23,7 +21,7 @@ ODD = {
 def parameters(strategy, phase, env=None, **inputs):
     settings = make_settings(env, **{"max_num_prefill_seqs": 4, **inputs})
     derive = getattr(STRATEGIES[strategy], phase)
-    return derive(replace(settings, strategy=strategy))[:3]
+    return derive(settings)[:3]
 
 
 @pytest.mark.parametrize(

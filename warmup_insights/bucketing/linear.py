@@ -51,6 +51,69 @@ def linear_range(
     return values
 
 
+def _linear_prompt(settings: BucketingSettings) -> PhaseParameters:
+    """(min, step, max) of the prompt dimensions.
+
+    Source: `linear.py`, `LinearBucketingStrategy.get_prompt_cfgs`, of vllm-gaudi.
+    """
+    budget = settings.max_num_batched_tokens
+    prefill_seqs = settings.max_num_prefill_seqs
+    block_size = settings.block_size
+    resolve = partial(resolve_parameters, settings.overrides, "prompt")
+    batch_size = resolve("bs", 1, 1, prefill_seqs)
+    query_len = resolve("query", block_size, block_size, budget)
+    max_ctx = (settings.max_model_len - query_len[0]) // block_size
+    if not settings.merged_prefill:
+        num_blocks = resolve("ctx", 0, 1, max_ctx)
+        return PhaseParameters(batch_size, query_len, num_blocks)
+    # Merged prefill puts all sequences in one row, so context grows with their number.
+    query_len = (query_len[0], query_len[1] * 4, budget)
+    num_blocks = resolve("ctx", 0, 4, max_ctx * prefill_seqs)
+    return PhaseParameters((1, 1, 1), query_len, num_blocks)
+
+
+def _linear_decode(settings: BucketingSettings) -> PhaseParameters:
+    """(min, step, max) of the decode dimensions.
+
+    With contiguous paged attention no block id lies beyond the cache, so the blocks
+    end there; before v0.21.0 they always did.
+    Source: `linear.py`, `LinearBucketingStrategy.get_decode_cfgs`, of vllm-gaudi.
+    """
+    cache_blocks = settings.num_kv_blocks
+    block_size = settings.block_size
+    overrides = settings.overrides
+    batch_size = resolve_parameters(
+        overrides, "decode", "bs", 1, 32, settings.max_num_seqs
+    )
+    max_blocks = max(
+        settings.max_model_len * settings.max_num_seqs // block_size, block_size
+    )
+    if settings.use_contiguous_pa:
+        max_blocks = cache_blocks
+    num_blocks = resolve_parameters(
+        overrides, "decode", "block", 1, block_size, max_blocks
+    )
+    always_ends = settings.rules.linear_ends_at_cache
+    notes: tuple[str, ...] = ()
+    if not always_ends or num_blocks[2] > cache_blocks:
+        num_blocks, notes = fit_decode_blocks(
+            settings,
+            num_blocks,
+            ends_at_cache=settings.use_contiguous_pa or always_ends,
+        )
+    return PhaseParameters(batch_size, (1, 1, 1), num_blocks, notes)
+
+
+LINEAR = Strategy(
+    name="lin",
+    title="linear",
+    parameter_names=PARAMETERS[:3],
+    prompt=_linear_prompt,
+    decode=_linear_decode,
+    values=lambda _, parameters, name: linear_range(*parameters, name=name),
+)
+
+
 MAX_PAD_PERCENT = 50
 PAD_PERCENT = 25
 """Where none is set."""
@@ -114,97 +177,67 @@ def _check_padding(pad_max: int, pad_percent: int, name: str) -> None:
         )
 
 
-def _padding(settings: BucketingSettings, pad_max: int) -> tuple[int, ...]:
-    """What parameters of the padding-aware strategy have more than those of the linear one."""
-    return (pad_max, PAD_PERCENT) if settings.strategy == "pad" else ()
+def _padded_prompt(settings: BucketingSettings) -> PhaseParameters:
+    """(min, step, max, pad_max, pad_percent) of the prompt dimensions.
 
-
-def _prompt(settings: BucketingSettings) -> PhaseParameters:
-    """(min, step, max) of the prompt dimensions, and (pad_max, pad_percent) if padding-aware.
-
-    Source: `linear.py` and `padding_aware.py`, `get_prompt_cfgs`, of vllm-gaudi.
+    Source: `padding_aware.py`, `PaddingAwareBucketingStrategy.get_prompt_cfgs`.
     """
-    budget, block_size = settings.max_num_batched_tokens, settings.block_size
+    budget = settings.max_num_batched_tokens
     prefill_seqs = settings.max_num_prefill_seqs
-    is_padded = settings.strategy == "pad"
+    block_size = settings.block_size
+    budget_blocks = -(-budget // block_size)
     resolve = partial(resolve_parameters, settings.overrides, "prompt")
-    batch_size = resolve(
-        "bs", 1, 1, prefill_seqs, *_padding(settings, _quarter(prefill_seqs))
+    bs = resolve("bs", 1, 1, prefill_seqs, _quarter(prefill_seqs), PAD_PERCENT)
+    query = resolve(
+        "query", block_size, block_size, budget, _quarter(budget), PAD_PERCENT
     )
-    query_len = resolve(
-        "query", block_size, block_size, budget, *_padding(settings, _quarter(budget))
-    )
-    rest = settings.max_model_len - query_len[0]
-    max_ctx = -(-rest // block_size) if is_padded else rest // block_size
-    pads = _padding(settings, -(-budget // block_size))
+    max_ctx = -(-(settings.max_model_len - query[0]) // block_size)
     if not settings.merged_prefill:
-        num_blocks = resolve("ctx", 0, 2 if is_padded else 1, max_ctx, *pads)
-        return PhaseParameters(batch_size, query_len, num_blocks)
+        ctx = resolve("ctx", 0, 2, max_ctx, budget_blocks, PAD_PERCENT)
+        return PhaseParameters(bs, query, ctx)
     # Merged prefill puts all sequences in one row, so context grows with their number.
+    all_ctx = (0, 4, max_ctx * prefill_seqs, budget_blocks, PAD_PERCENT)
     return PhaseParameters(
-        (1, 1, 1, *batch_size[3:]),
-        (query_len[0], query_len[1] * 4, budget, *query_len[3:]),
-        resolve("ctx", 0, 4, max_ctx * prefill_seqs, *pads),
+        (1, 1, 1, *bs[3:]),
+        (query[0], query[1] * 4, budget, *query[3:]),
+        resolve("ctx", *all_ctx),
     )
 
 
-def _decode(settings: BucketingSettings) -> PhaseParameters:
-    """(min, step, max) of the decode dimensions, and (pad_max, pad_percent) if padding-aware.
+def _padded_decode(settings: BucketingSettings) -> PhaseParameters:
+    """(min, step, max, pad_max, pad_percent) of the decode dimensions.
 
-    With contiguous paged attention no block id lies beyond the cache, so the blocks end
-    there; before v0.21.0 linear ones always did. The padding-aware strategy moves a
-    minimum above the cache one step below it.
-    Source: `linear.py` and `padding_aware.py`, `get_decode_cfgs`, of vllm-gaudi.
+    With contiguous paged attention no block id lies beyond the cache, so the blocks
+    end there. A minimum above the cache is moved one step below it.
+    Source: `padding_aware.py`, `PaddingAwareBucketingStrategy.get_decode_cfgs`.
     """
-    num_seqs, block_size = settings.max_num_seqs, settings.block_size
-    is_padded = settings.strategy == "pad"
-    tokens = settings.max_model_len * num_seqs
-    blocks = -(-tokens // block_size) if is_padded else tokens // block_size
-    most = max(blocks, block_size)
+    num_seqs = settings.max_num_seqs
+    cache_blocks = settings.num_kv_blocks
+    block_size = settings.block_size
+    max_blocks = max(-(-settings.max_model_len * num_seqs // block_size), block_size)
     if settings.use_contiguous_pa:
-        most = settings.num_kv_blocks
+        max_blocks = cache_blocks
     resolve = partial(resolve_parameters, settings.overrides, "decode")
-    batch_size = resolve(
-        "bs",
-        1,
-        2 if is_padded else 32,
-        num_seqs,
-        *_padding(settings, _quarter(num_seqs)),
+    batch_size = resolve("bs", 1, 2, num_seqs, _quarter(num_seqs), PAD_PERCENT)
+    blocks = (block_size, block_size, max_blocks, _quarter(max_blocks), PAD_PERCENT)
+    num_blocks, notes = fit_decode_blocks(
+        settings,
+        resolve("block", *blocks),
+        ends_at_cache=settings.use_contiguous_pa,
+        most=cache_blocks,
     )
-    num_blocks = resolve(
-        "block", block_size if is_padded else 1, block_size, most,
-        *_padding(settings, _quarter(most)),
-    )  # fmt: skip
-    always_ends = settings.rules.linear_ends_at_cache and not is_padded
-    notes: tuple[str, ...] = ()
-    if not always_ends or num_blocks[2] > settings.num_kv_blocks:
-        num_blocks, notes = fit_decode_blocks(
-            settings,
-            num_blocks,
-            ends_at_cache=settings.use_contiguous_pa or always_ends,
-            most=settings.num_kv_blocks if is_padded else None,
-        )
-    query_len = (1, 1, 1, 1, 0) if is_padded else (1, 1, 1)
-    return PhaseParameters(batch_size, query_len, num_blocks, notes)
+    return PhaseParameters(batch_size, (1, 1, 1, 1, 0), num_blocks, notes)
 
 
 def _quarter(value: int) -> int:
     return -(-value // 4)
 
 
-LINEAR = Strategy(
-    name="lin",
-    title="linear",
-    parameter_names=PARAMETERS[:3],
-    prompt=_prompt,
-    decode=_decode,
-    values=lambda _, parameters, name: linear_range(*parameters, name=name),
-)
 PADDING_AWARE = Strategy(
     name="pad",
     title="padding-aware",
     parameter_names=PARAMETERS,
-    prompt=_prompt,
-    decode=_decode,
+    prompt=_padded_prompt,
+    decode=_padded_decode,
     values=lambda _, parameters, name: padding_aware_range(*parameters, name=name),
 )
