@@ -256,10 +256,7 @@ class Failures:
             self._causes.append(dataclasses.replace(last, message=message, kind=kind))
             return
         if made.is_detail and made.kind is None:
-            if made.message.startswith(_NCCL_WARNING):
-                self._nccl_warning = self._nccl_warning or made
-            else:
-                self._build_error = self._build_error or made
+            self._keep_reason(made)
             return
         if made.message.startswith(_OF_A_CHILD):
             self._causes = [_of_child(cause) for cause in self._causes]
@@ -287,6 +284,13 @@ class Failures:
             if self._causes and self._names_lookup(cause):
                 self._causes.pop()
             self._causes.append(cause)
+
+    def _keep_reason(self, made: FailureLine) -> None:
+        """Keep the first line of its kind that explains an error without being one."""
+        if made.message.startswith(_NCCL_WARNING):
+            self._nccl_warning = self._nccl_warning or made
+        else:
+            self._build_error = self._build_error or made
 
     def is_traceback_near(self, line: int) -> bool:
         """Whether a line may be of a traceback that the engine announced."""
