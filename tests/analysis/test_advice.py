@@ -30,6 +30,7 @@ from warmup_insights.model.events import (
     ConfigRecorded,
     GraphCaptured,
     GraphsCaptured,
+    KVCacheAllocated,
     LazyCapture,
     Note,
     RunStarted,
@@ -355,6 +356,14 @@ def test_dead_settings_say_what_they_became():
     events = set_to("vllm-gaudi", "0.26.0", "VLLM_PROMPT_SEQ_BUCKET_STEP", "64")
     (finding,) = found(events, "dead_setting")
     assert "VLLM_PROMPT_QUERY_BUCKET_STEP" in finding.suggestion
+
+
+def test_the_cache_of_the_reference_engine_is_as_large_as_its_settings_make_it():
+    allocated = KVCacheAllocated(num_blocks=100, allocated_bytes=3 << 30)
+    events = phased(("kv_cache", 9.0), extra=(allocated,), engine="reference")
+    (found,) = [f for f in advise(facts_of(events)) if f.rule == "largest_part"]
+    assert "--memory" in found.suggestion
+    assert "3 GiB" in found.effect
 
 
 def test_kept_graphs_that_take_long_to_read_want_a_nearer_disk():

@@ -33,7 +33,7 @@ _SHOWN_BY = {
     "import": ("PYTHONPROFILEIMPORTTIME", "PYTHONPROFILEIMPORTTIME=1 prints each import"),
     "distributed_init": ("NCCL_DEBUG", "NCCL_DEBUG=INFO prints what the ranks wait for"),
 }  # fmt: skip
-_REFERENCE = ("device", "the device whose step this is (--device)")
+_REFERENCE = ("device", "another device (--device)")
 _CONVERTED = (
     "quantization",
     "a checkpoint that is quantised as the kernels want it: after reading, weights are "
@@ -97,6 +97,14 @@ def _known(
     """What a phase consists of, and what makes it shorter, where the run shows it."""
     if phase == "compile":
         return _loaded_words(summary)
+    if phase == "kv_cache" and summary.engine.name == "reference":
+        size = summary.memory.kv_cache_allocated_bytes if summary.memory else None
+        return (
+            "gpu_memory_utilization",
+            "a smaller --gpu-memory-utilization, or --memory on the CPU: the cache is allocated "
+            "whole",
+            f"its time follows its size, {format_bytes(size)} here, and so do its blocks",
+        )
     is_quantized = str(summary.config.get("quantization")) != "None"
     if phase == "load_model" and "load_weights" in start.seconds and is_quantized:
         return _CONVERTED
