@@ -53,8 +53,9 @@ BATCH = 20_000
 """Events per transaction."""
 HEARTBEAT_S = 1.0
 """A sign of life that is newer by less is not stored."""
-STEP_S = 0.5
-"""How often spools are looked at: live pages show events within a second."""
+STEP_S = 0.75
+"""How often spools are looked at: with `FLUSH_INTERVAL_S` of the recorder, live pages show
+events within a second."""
 QUIET_STEPS = 2
 """So many looks find no spool that is written to before the process that drains ends: one
 of the engine's may begin after another one is over."""
