@@ -7,7 +7,6 @@ from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING
 from xml.etree import ElementTree as ET
 
-from warmup_insights.analysis.advice.ways import NO_HELP
 from warmup_insights.analysis.check import FAILED, CheckResult, LimitResult
 from warmup_insights.export.tables import (
     TextTable,
@@ -53,7 +52,7 @@ def finding_pairs(finding: Finding) -> list[tuple[str, str]]:
         ("Advice", finding.suggestion), ("Effect", finding.effect),
         ("Gain", _gain_text(finding)), ("Price", finding.price),
         *(
-            ("Not" if way.price.startswith(NO_HELP) else "Or",
+            ("Not" if way.kind == "no help" else "Or",
              f"{way.suggestion}: {way.price}")
             for way in finding.ways
         ),

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from typing import Literal
 
 Value = float | int | str
 
@@ -20,6 +21,9 @@ class Way:
     """Setting to value, by the engine's own name; empty when the way does not help."""
     where: Mapping[str, Value] = field(default_factory=dict)
     """Settings that it is for, to the value that each must have; True for any that is on."""
+    kind: Literal["remedy", "look", "no help"] = "remedy"
+    """What it is: `look` only shows more of the cause, `no help` is named because it is a usual
+    remedy."""
 
     @classmethod
     def that_sets(cls, price: str, more: str = "", **changes: Value) -> Way:

@@ -44,7 +44,9 @@ _DRIVER_LIBRARIES = Way(
     "its driver there (GKE) and the image names other directories"
 )
 _ON_CHIP = Way(
-    "--gpu-memory-utilization, higher or lower", "does not help: it is on-chip memory"
+    "--gpu-memory-utilization, higher or lower",
+    "does not help: it is on-chip memory",
+    kind="no help",
 )
 _GAUDI_RELEASE = Way(
     "on Gaudi the driver of the image's release (`hl-smi` on the host, the tag of the image)",
@@ -314,7 +316,7 @@ ROWS: tuple[KnownError, ...] = (
           _DRIVER_LIBRARIES,
           Way("VLLM_LOGGING_LEVEL=DEBUG: lines `... platform is not available because` name "
               "the reason for each; a library of another CUDA in LD_LIBRARY_PATH is one",
-              "a longer log"),
+              "a longer log", kind="look"),
           _CPU_BUILD)),
         (r"NVMLError_NotSupported",
          "The monitoring library of the driver does not answer here (WSL2, Jetson)",
@@ -393,7 +395,7 @@ ROWS: tuple[KnownError, ...] = (
          "A call of the Ascend device failed, for no lack of memory",
          (Way("the Ascend toolkit, torch_npu and vllm-ascend of one release", "another image"),
           Way("ASCEND_LAUNCH_BLOCKING=1: the traceback is that of the call then", "slower; the "
-              "line of the error is not the call's without it"),
+              "line of the error is not the call's without it", kind="look"),
           Way("the lines below the error (EZ9999, errorStr) and ~/ascend/log/debug/plog: what the "
               "device reports of its kernel"),
           EAGER)),
@@ -408,7 +410,7 @@ ROWS: tuple[KnownError, ...] = (
          "A kernel or the device failed, for no lack of memory",
          (Way("dmesg on the host (Xid, ECC): a device with errors is taken out; without any, "
               "CUDA_LAUNCH_BLOCKING=1 (AMD: AMD_SERIALIZE_KERNEL=3) names the kernel",
-              "slower; the line of the error is not the kernel's without it"),
+              "slower; the line of the error is not the kernel's without it", kind="look"),
           EAGER)),
     ),
     *rows(

@@ -525,7 +525,7 @@ ROWS: tuple[KnownError, ...] = (
         (r"Graph compile failed",
          "The graph compiler of the Gaudi software failed",
          (Way("ENABLE_CONSOLE=true LOG_LEVEL_ALL=3: the lines before the error name the graph "
-              "and why", "the log does not hold more than this"),
+              "and why", "the log does not hold more than this", kind="look"),
           Way("driver, SynapseAI and plugin of one release (`hl-smi`, `pip list`)",
               "another image"),
           Way("smaller largest buckets (batch x length: VLLM_PROMPT_BS_BUCKET_MAX, "
@@ -534,7 +534,7 @@ ROWS: tuple[KnownError, ...] = (
         (r"synNodeCreate\w{0,20} failed",
          "The graph compiler of the Gaudi software refused an operation",
          (Way("ENABLE_CONSOLE=true LOG_LEVEL_ALL=3: the lines before the error name the "
-              "operation and why", "the log does not hold more than this"),
+              "operation and why", "the log does not hold more than this", kind="look"),
           Way("driver, SynapseAI and plugin of one release (`hl-smi`, `pip list`)",
               "another image"))),
         (r"corrupted compilation artifact|failed to get the hash of the compiled graph",
@@ -575,7 +575,7 @@ ROWS: tuple[KnownError, ...] = (
          "Kernels that are built at the first start did not build",
          (Way("the lines of the compiler above the error: a missing header, too little memory "
               "(MAX_JOBS=4) or a CUDA older than the device", "the log holds them only where "
-              "they were printed"),
+              "they were printed", kind="look"),
           _BUILT)),
         (r"Observed\w{1,60}(?:Error|Exception)\b",
          "The code of the model raised an error while it was compiled",
@@ -587,7 +587,7 @@ ROWS: tuple[KnownError, ...] = (
               "another kernel, which may be slower"),
           Way("a newer vLLM or torch, or the one that last started this model", "another image"),
           Way("--enforce-eager", "does not help where the function is one of the sampler or of a "
-              "kernel: these are compiled all the same"))),
+              "kernel: these are compiled all the same", kind="no help"))),
         (r"InductorError|BackendCompilerFailed|CompilationError|TritonMissing|"
          r"torch\._dynamo|torch\._inductor",
          "Compilation failed",

@@ -19,6 +19,7 @@ _NCCL_LOG = Way(
     "NCCL_DEBUG=INFO and NCCL_DEBUG_SUBSYS=INIT,NET: the last lines before the error name "
     "the call that failed",
     "the log does not hold more than this",
+    kind="look",
 )
 
 _GAUDI_LINKS = (
@@ -26,6 +27,7 @@ _GAUDI_LINKS = (
         "ENABLE_CONSOLE=true LOG_LEVEL_ALL=3: the last lines before the error name the "
         "call that failed; hl-smi for links that are down",
         "the log does not hold more than this",
+        kind="look",
     ),
     Way(
         "HCCL_SOCKET_IFNAME with the interface that the nodes share, where there are "
@@ -59,7 +61,7 @@ ROWS: tuple[KnownError, ...] = (
         (r"RayActorError|ActorDiedError|ActorUnavailable|RayTaskError|owner died|NodeDied",
          "A Ray worker died, and its own log holds why",
          (Way("read the worker's .err file in /tmp/ray/session_latest/logs of that node; its host "
-              "memory (Ray kills at 95 %)", "the log does not hold the cause"),)),
+              "memory (Ray kills at 95 %)", "the log does not hold the cause", kind="look"),)),
         (r"clients joined|DistStoreError|Timed out (?:after|initializing)|connectFullMesh|"
          r"client socket has timed out|"
          r"(?<!\[Errno 1[01][14]\] )Connection (?:refused|reset)|hostname of the client socket|"
@@ -69,7 +71,7 @@ ROWS: tuple[KnownError, ...] = (
         (r"(?:[Ww]atchdog|ollective).{0,200}[Tt]imed? ?out|Timeout\(ms\)",
          "A collective call waited for a rank that did not come",
          (Way("the log of every rank: the one that is behind, or that failed first, is the "
-              "cause", "the log does not hold it unless all ranks are in it"), _NCCL_LOG,
+              "cause", "the log does not hold it unless all ranks are in it", kind="look"), _NCCL_LOG,
           Way("NCCL_P2P_DISABLE=1 for one start, on one node, where no rank failed or is behind",
               "slower between the devices; where it helps, ACS or the IOMMU of the host (iommu=pt "
               "as an argument of the kernel) keeps them from one another's memory"))),
@@ -82,7 +84,7 @@ ROWS: tuple[KnownError, ...] = (
         (r"gloo\S{1,80} Timed out waiting",
          "A process waited over Gloo for another that did not come",
          (Way("the log of every rank: the one that is behind, or that failed first, is the "
-              "cause", "the log does not hold it unless all ranks are in it"),
+              "cause", "the log does not hold it unless all ranks are in it", kind="look"),
           _HOST_INTERFACE)),
         (r"SymmetricMemory\w{0,40}::rendezvous|symm_mem.{0,80}rendezvous",
          "The devices cannot share the memory that symmetric all-reduces use",
@@ -104,7 +106,7 @@ ROWS: tuple[KnownError, ...] = (
          (Way("the adapters for the container: /dev/infiniband and IPC_LOCK, or --privileged, which "
               "IBGDA needs where the host does not allow it otherwise", "rights of the container"),
           Way("NVSHMEM_DEBUG=INFO: the first lines of it with a status name what failed; "
-              "NVSHMEM_HCA_LIST with the adapters", "the log does not hold more than this"),
+              "NVSHMEM_HCA_LIST with the adapters", "the log does not hold more than this", kind="look"),
           Way("--all2all-backend allgather_reducescatter, which does without it",
               "slower between the experts"))),
         (r"nixlBackendError|NIXL_ERR_BACKEND",
@@ -133,7 +135,7 @@ ROWS: tuple[KnownError, ...] = (
         (r"ncclRemoteError|remote process (?:exited|has terminated)",
          "Another rank ended first",
          (Way("the log of the rank that ended first: its error is the cause",
-              "the log does not hold it unless all ranks are in it"),)),
+              "the log does not hold it unless all ranks are in it", kind="look"),)),
         (r"(?:[Hh]abana|PT_BRIDGE|PT_HPU|[Ss]ynapse|\bhpu\b).{0,300}?(?:HCCL|[Hh]ccl|\bhcl)",
          "The library between the Gaudi devices failed", _GAUDI_LINKS),
         (r"(?:HCCL|hccl) function error|\bE[IJ]\d{4,5}\b|ERR02\d{3}|Hccl[A-Z]|"
@@ -145,13 +147,13 @@ ROWS: tuple[KnownError, ...] = (
               "ranks share, HCCL_CONNECT_TIMEOUT=1800 where ranks come late", "none; a "
               "start that hangs is found later"),
           Way("~/ascend/log/debug/plog of the rank that failed first",
-              "the log does not hold more than the code"))),
+              "the log does not hold more than the code", kind="look"))),
         (r"start_workers.{0,60}failed to start worker",
          "oneCCL could not start its thread on the core that it chose",
          (Way("CCL_WORKER_AFFINITY with cores that the process may use (`taskset -cp` of it), or "
               "a container with more of them"),
           Way("CCL_LOG_LEVEL=info: the last lines before the error name the call that failed",
-              "the log does not hold more than this"))),
+              "the log does not hold more than this", kind="look"))),
         (r"zeMemOpenIpcHandle",
          "An Intel device cannot open the memory of another one",
          (Way("CCL_ZE_IPC_EXCHANGE=pidfd, with SYS_PTRACE for the container, or sockets: how the ranks "
@@ -171,7 +173,7 @@ ROWS: tuple[KnownError, ...] = (
               "/dev/dri/by-path:/dev/dri/by-path), where files of devices were not opened"),
           MEMORY_OF_SHM,
           Way("CCL_LOG_LEVEL=info: the last lines before the error name the call that failed",
-              "the log does not hold more than this"))),
+              "the log does not hold more than this", kind="look"))),
         (r"HCCL|hccl[A-Z]\w{0,40}|hcl\w{0,20}",
          "The library between the Gaudi devices failed", _GAUDI_LINKS),
         (r"unhandled system error|ncclSystemError",
@@ -189,7 +191,7 @@ ROWS: tuple[KnownError, ...] = (
               "read: NCCL 2.29 ends where earlier ones went on without NVLS",
               "slower all-reduces of large tensors"),
           Way("NCCL_P2P_DISABLE=1, then NCCL_CUMEM_ENABLE=0, one at a time: virtual devices "
-              "(vGPU) have neither", "slower; shows which call fails"))),
+              "(vGPU) have neither", "slower; shows which call fails", kind="look"))),
         (r"Distributed package doesn't have (\w{1,10}) built in",
          "The torch that is installed was built without the library between the devices",
          (Way("torch of the release, built with {1} for this device (`python -c 'import torch; "
@@ -200,29 +202,29 @@ ROWS: tuple[KnownError, ...] = (
          "The library between the devices failed",
          (_NCCL_LOG, MEMORY_OF_SHM,
           Way("NCCL_P2P_DISABLE=1, then NCCL_IB_DISABLE=1, one at a time",
-              "slower; shows which path fails"))),
+              "slower; shows which path fails", kind="look"))),
         (r"Did not receive response from front-end process",
          "The server's process did not answer the engine in the five minutes it waits",
          (Way("the log of the server's process, and of every other engine: the first error there "
-              "is the cause", "the log does not hold it unless they are in it"),
+              "is the cause", "the log does not hold it unless they are in it", kind="look"),
           Way("--data-parallel-address and --data-parallel-rpc-port that each node reaches, "
               "where engines run on several"))),
         (r"RPC call to (\w{1,40}) timed out",
          "A worker did not answer in time",
          (Way("the log of every worker: the one that was busy with {1}, or that failed first, "
-              "is the cause", "the log does not hold it unless all workers are in it"),)),
+              "is the cause", "the log does not hold it unless all workers are in it", kind="look"),)),
         (r"Engine iteration timed out",
          "A step of the engine took longer than it may",
          (Way("VLLM_ENGINE_ITERATION_TIMEOUT_S=3600 (60 is the default): a shape that no warm-up "
               "compiled takes minutes", "an engine that hangs is found later",
               {"VLLM_ENGINE_ITERATION_TIMEOUT_S": "3600"}),
           Way("the log of every worker: one that failed or waits for another is the cause "
-              "otherwise", "the log does not hold it unless all workers are in it"))),
+              "otherwise", "the log does not hold it unless all workers are in it", kind="look"))),
         (r"Timed out waiting for engine|[Rr]eady_timeout|READY_TIMEOUT|initial message",
          "The engine was not ready in the time that the server waits",
          (Way("VLLM_ENGINE_READY_TIMEOUT_S with more than the start takes (600 is the default)",
               "a start that hangs is found later"),
           Way("the log of the engine's process: where it was busy", "the log does not hold "
-              "it unless it is in it"))),
+              "it unless it is in it", kind="look"))),
     ),
 )  # fmt: skip

@@ -135,6 +135,7 @@ def _higher_limit(match: re.Match[str]) -> Iterable[Way]:
             f"--gpu-memory-utilization alone would have to be {needed:g}",
             f"does not help: {MAX_UTILIZATION:g} is the most; the weights are loaded "
             "whatever it is",
+            kind="no help",
         )
 
 
@@ -318,6 +319,7 @@ _POSITIVE_STEP = Way(
 _NO_SKIP = Way(
     "VLLM_SKIP_WARMUP=true, as the message proposes",
     "does not help in use: each shape compiles when a request needs it",
+    kind="no help",
 )
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from warmup_insights.analysis.advice.change import Way
 
@@ -87,11 +87,11 @@ def _filled(way: Way, own: tuple[str, ...]) -> Iterator[Way]:
     }
     numbers = {name: int(text) for name, text in texts.items() if text.isdecimal()}
     if 0 not in numbers.values():
-        yield Way(
-            way.suggestion.format(*own),
-            way.price.format(*own),
-            {**way.changes, **texts, **numbers},
-            way.where,
+        yield replace(
+            way,
+            suggestion=way.suggestion.format(*own),
+            price=way.price.format(*own),
+            changes={**way.changes, **texts, **numbers},
         )
 
 

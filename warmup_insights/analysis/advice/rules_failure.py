@@ -199,6 +199,7 @@ def killed(facts: RunFacts, found: Failed) -> Iterator[Finding]:
         f"look for who did it: {_KERNEL}, `kubectl describe pod` (OOMKilled, a probe)",
         "the log does not hold the cause; a recorder would not either: nothing runs after "
         "the signal",
+        kind="look",
     )
     probe = None if found.is_serving else probe_of(facts.history)
     allowed = [] if probe is None else [
@@ -299,7 +300,9 @@ def failure_unexplained(facts: RunFacts, found: Failed) -> Iterator[Finding]:
         *_of_the_part(facts, found),
         *_past_the_stage(facts, found),
     ]
-    read = Way(f"read the traceback around that line{ends_in}; {more}", price)
+    read = Way(
+        f"read the traceback around that line{ends_in}; {more}", price, kind="look"
+    )
     yield finding_of(
         facts,
         f"The engine failed{where}{found.where}: {shown_message(found)}.",
@@ -338,19 +341,9 @@ def _other_release(facts: RunFacts, found: Failed, price: str) -> Iterator[Way]:
     yield OTHER_RELEASE
 
 
-_LOOKS_ON = (
-    "the log ",
-    "the error has",
-    "slower; shows",
-    "a longer log",
-    "slower; the line",
-)
-"""How the price of a way begins that only shows more."""
-
-
 def _effect_of(first: Way, found: Failed, rule: str = "") -> str:
     """What comes of the first way: of another one than reading on, an engine without it."""
-    if first.price.startswith(_LOOKS_ON):
+    if first.kind == "look":
         return "shows which call failed, and with what"
     effect = (
         "engine keeps serving" if found.is_serving else "start gets past this error"
@@ -467,7 +460,7 @@ def ended_without_trace(facts: RunFacts) -> Iterator[Finding]:
         f"The log ends after {format_duration(seconds)} with "
         f"{progress_text(summary.progress)}: not ready, without an error or a stop.",
         {"wall_s": seconds, "weights_bytes": weights},
-        [Way(change, _MAY_BE_CUT)],
+        [Way(change, _MAY_BE_CUT, kind="look")],
         "separates a killed process from a log that was cut",
         tuple(host[-2:]),
         severity="high" if is_short else "low",
@@ -511,6 +504,7 @@ def _ways_apart(facts: RunFacts) -> Iterator[Way]:
             "NCCL_DEBUG=INFO: the last line of each rank names what it waits for; on several "
             "nodes NCCL_SOCKET_IFNAME and GLOO_SOCKET_IFNAME with the interface they share",
             "a longer log",
+            kind="look",
         )
     yield Way(
         "`py-spy dump --pid` of each worker, while it waits",
@@ -545,10 +539,7 @@ def ended_while_connecting(facts: RunFacts) -> Iterator[Finding]:
         {"wall_s": seconds, "ranks": ranks},
         [
             *_ways_apart(facts),
-            Way(
-                "the rest of the log, if it goes on",
-                _MAY_BE_CUT,
-            ),
+            Way("the rest of the log, if it goes on", _MAY_BE_CUT, kind="look"),
         ],
         "the ranks find one another, or the log shows which does not",
         severity="medium" if took >= _STILL_S else "low",

@@ -176,7 +176,9 @@ def _smaller_cache_type(facts: RunFacts, found: Failed) -> Iterator[Way]:
     if share is None or share > highest_share(facts):
         half = f"--kv-cache-dtype {name}{enough} for half of it"
         yield Way(
-            f"{half}, {format_bytes(short)} short", f"not enough by itself; {price}"
+            f"{half}, {format_bytes(short)} short",
+            f"not enough by itself; {price}",
+            kind="no help",
         )
         return
     yield Way.that_sets(
@@ -395,11 +397,13 @@ def allocation_refused(facts: RunFacts, found: Failed) -> Iterator[Finding]:
                 "look for a limit, fragmentation or another process on the device: "
                 f"{monitor(facts)}, dmesg, then the same start alone",
                 "the log does not hold which of them it is",
+                kind="look",
             ),
             Way(
                 "a lower --gpu-memory-utilization, or fewer buckets",
                 f"does not help: {format_bytes(found.free_bytes - found.needed_bytes)} more than "
                 "needed were free",
+                kind="no help",
             ),
         ],
         "tells a limit from a lack of memory",
@@ -454,6 +458,7 @@ def weights_too_large(facts: RunFacts, found: Failed) -> Iterator[Finding]:
             Way(
                 "--gpu-memory-utilization, higher or lower",
                 "does not help: the weights are loaded whatever it is",
+                kind="no help",
             )
         )
     yield finding_of(
@@ -748,6 +753,7 @@ def _fewer_tokens(
         yield Way(
             "a lower --gpu-memory-utilization",
             "does not help: the KV cache was not allocated yet",
+            kind="no help",
         )
 
 

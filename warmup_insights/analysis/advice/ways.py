@@ -19,8 +19,6 @@ from warmup_insights.analysis.sentences import count_of
 from warmup_insights.model.summary import PHASES
 from warmup_insights.units import GIB, format_bytes
 
-NO_HELP = ("does not help", "not enough")
-"""How the price of a way begins that is given only because it is a usual remedy."""
 NO_SETTING = "none"
 """Of a finding whose first way changes no setting of the engine."""
 MIN_TOKENS = 1024
@@ -46,7 +44,7 @@ def finding_of(
     """A finding about a failure: the first way that helps is its suggestion, of those that the
     run can take; its effect may follow from it."""
     own = fitting(ways, facts.summary.config)
-    first, *others = sorted(own, key=lambda way: way.price.startswith(NO_HELP))
+    first, *others = sorted(own, key=lambda way: way.kind == "no help")
     setting = next(iter(first.changes), NO_SETTING)
     brings = effect if isinstance(effect, str) else effect(first)
     return Finding(
@@ -87,6 +85,7 @@ def share_way(facts: RunFacts, short: float) -> Way:
         return Way(
             f"--gpu-memory-utilization alone would have to be {share:g}",
             f"does not help: {highest:g} is the most",
+            kind="no help",
         )
     return Way.that_sets(
         f"{more} less margin; it must be free before the start, and on a device that "
