@@ -193,6 +193,11 @@ CONNECTING = [
     PhaseMarked(name="start_workers", edge="start", time=1_000_090.0),
     RunFinished(status="unknown", time=1_000_490.0),
 ]
+LOADING = [
+    *CONNECTING[:2],
+    PhaseMarked(name="load_model", edge="start", time=1_000_040.0),
+    RunFinished(status="unknown", time=1_000_041.0),
+]
 NO_LINE = [
     started("vllm", device_kind="cuda", time=1_000_000.0), config(max_model_len=4096),
     weights(10), PhaseMarked(name="compile", edge="start", time=1_000_300.0),
@@ -294,7 +299,7 @@ ROOM_CASES: dict[str, tuple[list[list[Any]], list[list[Any]]]] = {
         [*OTHER, ended("error", "KeyError: 0")],
     ),
     "ended_without_trace": (
-        [NO_LINE],
+        [NO_LINE, LOADING],
         [*OTHER, [*NO_LINE[:3], NO_LINE[-1]], [*NO_LINE[:1], *NO_LINE[2:]],
          [*NO_LINE, Note(topic="elided", text="...")], ended("error"),
          [*NO_LINE, WAITED]],

@@ -421,11 +421,11 @@ def _first_generation(facts: RunFacts) -> Iterator[Way]:
 
 
 @rule(
-    "a log of a whole start, with weights loaded, ends before readiness or an error",
+    "a log of a whole start that loads or has loaded weights ends before readiness or an error",
     "version, settings, weights, time of the lines",
     formula="none; `high` where host memory available < weights of all ranks",
     margin="low unless less host memory was available than the weights take; no finding where "
-    "lines were cut out, a setting is missing or weights were the last that was loaded",
+    "lines were cut out or a setting is missing",
     source=_DMESG,
     example="95.63 GiB of weights at utilisation 0.89 beside 18 GiB of free host "
     "memory: the last line is that of torch.compile",
@@ -435,14 +435,16 @@ def ended_without_trace(facts: RunFacts) -> Iterator[Finding]:
     summary, seconds = facts.summary, facts.figure("wall_s")
     weights = facts.figure("weights_bytes")
     is_whole = summary.engine.version is not None and "max_model_len" in summary.config
-    is_loading = summary.progress.stage.startswith(("load", "start"))
-    if not _is_open_end(summary) or is_loading or _waited_s(summary) >= _LEAST_WAIT_S:
+    is_loading = facts.stage.startswith("load")
+    is_starting = facts.stage.startswith(("starting", *_CONNECTING))
+    if not _is_open_end(summary) or is_starting or _waited_s(summary) >= _LEAST_WAIT_S:
         return
-    if seconds is None or weights is None or not is_whole:
+    if seconds is None or not is_whole or (weights is None and not is_loading):
         return
     known = summary.checkpoint
     is_short = (
         known is not None
+        and weights is not None
         and known.available_bytes is not None
         and known.available_bytes < weights * (summary.ranks or 1)
     )
@@ -456,12 +458,15 @@ def ended_without_trace(facts: RunFacts) -> Iterator[Finding]:
     host = [
         n.text for n in summary.notes if n.topic == "checkpoint" and "RAM" in n.text
     ]
+    numbers: dict[str, Value] = {"wall_s": seconds}
+    if weights is not None:
+        numbers["weights_bytes"] = weights
     yield finding_of(
         facts,
         f"The log ends after {format_duration(seconds)} with "
         f"{progress_text(summary.progress)}: not ready, without an error or a stop.",
-        {"wall_s": seconds, "weights_bytes": weights},
-        [Way(change, _MAY_BE_CUT, kind="look")],
+        numbers,
+        [Way(change, _MAY_BE_CUT, kind="look"), _STACKS],
         "separates a killed process from a log that was cut",
         tuple(host[-2:]),
         severity="high" if is_short else "low",
@@ -493,6 +498,13 @@ def _waited_s(summary: RunSummary) -> float:
     )
 
 
+_STACKS = Way(
+    "`py-spy dump --pid` of each worker, while it waits",
+    "shows the call in which each is; the log does not hold it",
+    kind="look",
+)
+
+
 def _ways_apart(facts: RunFacts) -> Iterator[Way]:
     """What to try where the ranks of a start may not reach one another."""
     if facts.summary.device.kind in ("cuda", "rocm") and num_ranks(facts) > 1:
@@ -507,10 +519,7 @@ def _ways_apart(facts: RunFacts) -> Iterator[Way]:
             "a longer log",
             kind="look",
         )
-    yield Way(
-        "`py-spy dump --pid` of each worker, while it waits",
-        "shows the call in which each is; the log does not hold it",
-    )
+    yield _STACKS
 
 
 @rule(
