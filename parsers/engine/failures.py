@@ -213,7 +213,6 @@ class Failures:
         """The first line in which a compiler states why a build failed."""
         self._nccl_warning: FailureLine | None = None
         """The first line in which NCCL states why a call failed."""
-        self._warned_at = Origin(None, None, 0)
         self._answered: Origin | None = None
         """Where it was printed that a client got an error as the answer to its call."""
         self._looked_for: _Cause | None = None
@@ -257,7 +256,7 @@ class Failures:
             self._causes.append(dataclasses.replace(last, message=message, kind=kind))
             return
         if made.is_detail and made.kind is None:
-            self._keep_reason(made, origin)
+            self._keep_reason(made)
             return
         if made.message.startswith(_OF_A_CHILD):
             self._causes = [_of_child(cause) for cause in self._causes]
@@ -286,12 +285,12 @@ class Failures:
                 self._causes.pop()
             self._causes.append(cause)
 
-    def _keep_reason(self, made: FailureLine, origin: Origin) -> None:
+    def _keep_reason(self, made: FailureLine) -> None:
         """Keep the first line of its kind that explains an error without being one."""
-        if not made.message.startswith(_NCCL_WARNING):
+        if made.message.startswith(_NCCL_WARNING):
+            self._nccl_warning = self._nccl_warning or made
+        else:
             self._build_error = self._build_error or made
-        elif self._nccl_warning is None:
-            self._nccl_warning, self._warned_at = made, origin
 
     def is_traceback_near(self, line: int) -> bool:
         """Whether a line may be of a traceback that the engine announced."""
@@ -405,7 +404,7 @@ class Failures:
         cause = self._best()
         is_certain = self._is_certain() or self._failed_to_start()
         if cause is None or (self._is_vague(cause) and not is_certain):
-            return [*stopped, *self._warning()]
+            return stopped
         origin = self._dated(cause)
         message, kind = cause.message, cause.kind
         reason = self._reason_of(message)
@@ -427,12 +426,6 @@ class Failures:
         if self.is_ready and self.starting_line is not None:
             phase = SERVER_START
         return [*stopped, stamped(Failure(phase=phase, **fields), origin)]
-
-    def _warning(self) -> Iterator[Event]:
-        """What NCCL states of a call that failed, where no error of it was printed."""
-        if self._nccl_warning is not None:
-            text = mask_text(self._nccl_warning.message[:300])
-            yield stamped(Note(topic="nccl_warning", text=text), self._warned_at)
 
     def _reason_of(self, message: str) -> FailureLine | None:
         """The line that states why the call of NCCL or the build failed whose error it is."""

@@ -20,7 +20,6 @@ from tests.analysis.builders import (
     summary_of,
 )
 from tests.analysis.room_cases import (
-    CONNECTING,
     PROMPTS,
     SHORT,
     buckets_then,
@@ -1009,15 +1008,3 @@ def test_a_tpu_that_is_full_while_it_loads_is_not_denied_a_lower_share():
              Failure(failure="out_of_memory", message="no", phase="load_model")]  # fmt: skip
     text = " ".join(finding_lines(only(start, "weights_too_large")))
     assert "--gpu-memory-utilization" not in text
-
-
-def test_what_nccl_warned_of_comes_before_looking_on():
-    warning = (
-        "NCCL WARN Error: failed to extend /dev/shm/nccl-a to 33030532 bytes, error: No "
-        "space left on device (28)"
-    )
-    noted = [*CONNECTING[:-1], Note(topic="nccl_warning", text=warning), CONNECTING[-1]]
-    finding = only(noted, "ended_while_connecting")
-    assert "shm" in finding.suggestion
-    assert "without an error" not in finding.title
-    assert finding.severity == "medium"

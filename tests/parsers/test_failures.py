@@ -1900,16 +1900,6 @@ def test_a_warning_of_nccl_does_not_explain_another_error():
     assert failure.message == "ValueError: no such model"
 
 
-def test_a_warning_of_nccl_without_an_error_is_no_failure_and_is_noted():
-    text = "node1:7:9 [0] misc/a.cc:87 NCCL WARN Cuda failure 801 'not supported'\n"
-    found = events(START + text)
-    assert not of(Failure, found)
-    (note,) = [note for note in of(Note, found) if note.topic == "nccl_warning"]
-    assert note.text == "NCCL WARN Cuda failure 801 'not supported'"
-    assert note.line == 3
-    assert "nccl_warning" not in str(events(START + text + READY))
-
-
 @pytest.mark.parametrize(
     "line",
     ["Bus error (core dumped)", "Segmentation fault (core dumped)"],

@@ -14,7 +14,6 @@ from warmup_insights.analysis.advice.change import Value, Way
 from warmup_insights.analysis.advice.facts import Failed, RunFacts
 from warmup_insights.analysis.advice.finding import Finding, rule
 from warmup_insights.analysis.advice.known_texts import EAGER
-from warmup_insights.analysis.advice.remedies import statement_of
 from warmup_insights.analysis.advice.rules_settings import probe_of
 from warmup_insights.analysis.advice.stated import (
     OTHER_RELEASE,
@@ -525,7 +524,7 @@ def _ways_apart(facts: RunFacts) -> Iterator[Way]:
 @rule(
     "the log of a start on several ranks ends while they start and connect",
     "version, settings, ranks, time of the lines",
-    formula="none; `medium` where this took 300 s, or NCCL states that a call failed",
+    formula="none; `medium` where this took 300 s",
     margin="low before that; no finding once weights were loaded or lines were cut out",
     source="vLLM docs `usage/troubleshooting`; `distributed/device_communicators/pynccl.py`",
     example="the last line names the version of NCCL, 2 ranks, no other line for 7 minutes",
@@ -542,20 +541,17 @@ def ended_while_connecting(facts: RunFacts) -> Iterator[Finding]:
     if seconds is None or not is_known or facts.figure("weights_bytes") is not None:
         return
     took = summary.time.seconds_by_phase().get(stage, 0.0)
-    warnings = [note.text for note in summary.notes if note.topic == "nccl_warning"]
-    what, ways = "without an error", list(_ways_apart(facts))
-    if warnings:
-        what = f"behind {warnings[0]}"
-        stated = statement_of(warnings[0], stage, summary.config)
-        ways = [*(stated.ways if stated is not None else ()), *ways]
     yield finding_of(
         facts,
         f"The log ends after {format_duration(seconds)} while {ranks} ranks start and connect, "
-        f"{what}.",
+        "without an error.",
         {"wall_s": seconds, "ranks": ranks},
-        [*ways, Way("the rest of the log, if it goes on", _MAY_BE_CUT, kind="look")],
+        [
+            *_ways_apart(facts),
+            Way("the rest of the log, if it goes on", _MAY_BE_CUT, kind="look"),
+        ],
         "the ranks find one another, or the log shows which does not",
-        severity="medium" if warnings or took >= _STILL_S else "low",
+        severity="medium" if took >= _STILL_S else "low",
     )
 
 
