@@ -207,6 +207,24 @@ def test_memory_is_that_of_the_lowest_rank():
     assert (memory["num_kv_blocks"], memory["weights_bytes"]) == (100, 8)
 
 
+def test_the_line_of_a_memory_figure_is_that_of_its_rank():
+    summary = summary_of(
+        [
+            MemoryBudgetSet(rank=0, line=5, suggested_kv_cache_bytes=9 * GIB),
+            MemoryBudgetSet(rank=1, line=6, suggested_kv_cache_bytes=8 * GIB),
+            KVCacheAllocated(rank=0, line=7, num_blocks=100, block_size=16),
+            KVCacheAllocated(rank=0, line=8, num_tokens=800, max_concurrency=1.0),
+            KVCacheAllocated(rank=1, line=9, num_tokens=1600, max_concurrency=2.0),
+        ]
+    )
+    memory, lines = summary["memory"], summary["lines"]
+    assert memory["suggested_kv_cache_bytes"] == 8 * GIB
+    assert lines["memory.suggested_kv_cache_bytes"] == 6
+    assert (memory["kv_cache_tokens"], memory["max_concurrency"]) == (1600, 2.0)
+    assert lines["memory.kv_cache_tokens"] == lines["memory.max_concurrency"] == 9
+    assert lines["memory.num_kv_blocks"] == 7
+
+
 def test_tokens_follow_from_blocks_and_their_size():
     found = [
         KVCacheAllocated(num_blocks=10), ConfigRecorded(settings={"block_size": 128}),

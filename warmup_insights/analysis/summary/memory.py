@@ -25,7 +25,7 @@ from warmup_insights.model.events import (
     Note,
     WarmupFinished,
 )
-from warmup_insights.model.figures import bytes_step, first_known, least_known, number
+from warmup_insights.model.figures import bytes_step, least_known, number
 from warmup_insights.model.summary import (
     GraphBudgetFacts,
     GraphFacts,
@@ -85,6 +85,8 @@ class Memory:
         """Lines of several engines are mixed."""
         self._printed: dict[tuple[int, str], float | None] = {}
         """When each of `_PER_WORKER` was printed last."""
+        self._worker: int | None = None
+        """Whose `_PER_WORKER` count, where those of the first rank are of another engine."""
 
     def add(self, event: Event) -> None:
         """Take an event, in the order of the run."""
@@ -192,20 +194,27 @@ class Memory:
         return sorted(ranks, key=lambda rank: rank != lead)
 
     def _first(self, name: str) -> float | None:
-        """The figure of the first rank that has it."""
-        stated = (self._by_rank[rank].get(name) for rank in self._ranks())
-        known: float | None = first_known(*stated)
-        return known
+        """The figure of the rank whose it is."""
+        rank = self._rank_of(name)
+        return None if rank is None else self._by_rank[rank].get(name)
+
+    def _rank_of(self, name: str) -> int | None:
+        """The first rank that has a figure; of a setting, which is for all ranks, the one that
+        suggests the smallest."""
+        if name in _PER_WORKER and self._worker is not None:
+            return self._worker
+        having = [rank for rank in self._ranks() if name in self._by_rank[rank]]
+        if name == "suggested_kv_cache_bytes":
+            return min(having, key=lambda rank: self._by_rank[rank][name], default=None)
+        return next(iter(having), None)
 
     def lines(self) -> dict[str, int]:
         """Figure to the line that states it, for figures that a line states."""
         found: dict[str, int] = {}
-        for rank in reversed(self._ranks()):
-            figures = self._lines.get(rank, {})
-            for name in self._by_rank[rank]:
-                found.pop(f"memory.{name}", None)
-                if name in figures:
-                    found[f"memory.{name}"] = figures[name]
+        for name in {name for figures in self._by_rank.values() for name in figures}:
+            rank = self._rank_of(name)
+            if rank is not None and name in self._lines.get(rank, {}):
+                found[f"memory.{name}"] = self._lines[rank][name]
         return found
 
     def result(
@@ -220,10 +229,6 @@ class Memory:
         """The section; None when no event states anything about memory."""
         names = [name for name in MemoryFacts.__struct_fields__ if name not in _DERIVED]
         known = {name: self._first(name) for name in names}
-        # One setting is for all ranks: the smallest that any of them suggests.
-        suggested = "suggested_kv_cache_bytes"
-        sizes = (facts.get(suggested) for facts in self._by_rank.values())
-        known[suggested] = least_known(sizes)
         if all(value is None for value in known.values()):
             return None
         is_hybrid = self._is_hybrid(known)
@@ -238,7 +243,8 @@ class Memory:
         if blocks and fit and 0 < blocks - fit < _shards(config):
             blocks = known["num_kv_blocks"] = fit  # the others make all shards equal
         if blocks and size and known["kv_cache_tokens"] != blocks * size:
-            known |= self._of_same_engine(blocks * size)
+            self._worker = self._of_same_engine(blocks * size)
+            known |= {name: self._first(name) for name in _PER_WORKER}
         is_derived = known["kv_cache_tokens"] is None and not is_hybrid
         if is_derived and blocks is not None and size is not None:
             known["kv_cache_tokens"] = blocks * size
@@ -265,14 +271,15 @@ class Memory:
             return False
         return padding > 1.1 * budget / blocks
 
-    def _of_same_engine(self, tokens: float) -> Facts:
-        """What the engine states whose workers have blocks of so many tokens. Of several that
-        share nothing it may be another than that of the first rank: workers do not name
-        theirs (vLLM `v1/engine/core.py run_engine_core`)."""
-        for _, own in sorted(self._by_rank.items()):
-            if own.get("kv_cache_tokens") == tokens:
-                return {name: own[name] for name in _PER_WORKER if name in own}
-        return {}
+    def _of_same_engine(self, tokens: float) -> int | None:
+        """The rank whose engine has blocks of so many tokens. Of several that share nothing it
+        may be another than that of the first rank: workers do not name theirs (vLLM
+        `v1/engine/core.py run_engine_core`)."""
+        own = (
+            rank for rank, figures in sorted(self._by_rank.items())
+            if figures.get("kv_cache_tokens") == tokens
+        )  # fmt: skip
+        return next(own, None)
 
     def _blocks_that_fit(self, block_size: float | None) -> int | None:
         """Blocks that the tokens take which the engine states; None where they are of layers
