@@ -53,7 +53,7 @@ _IN_START = re.compile(r"failed to start|startup failed|initialization failed")
 before the scheduler and the connectors are (vLLM `v1/engine/core.py run_engine_core`)."""
 _START_FAILED = re.compile(
     r"(?:Engine core|WorkerProc) initialization failed|Engine process failed to start|"
-    r"Failed to infer device type|No package metadata was found for vllm|"
+    r"Orchestrator did not become ready|Failed to infer device type|No package metadata was found for vllm|"
     r"(?:vllm(?: [\w-]{1,20})?|api_server\.py): error: |"
     r"/(?:vllm/_|vllm_gaudi/|habana_frameworks/)[^\s:]{0,200}: undefined symbol"
 )
@@ -86,13 +86,20 @@ _CRASH = re.compile(
     r"\*\*\* SIG(?:SEGV|BUS|ABRT)|(?:Fatal Python error: )?Segmentation fault|Segfault enc"
 )
 _OF_DEVICE = re.compile(r"\b(?:CUDA|Cuda|HIP|NCCL|CUBLAS)")
-_BUILD = re.compile(
-    r"[Nn]inja|Error (?:building|compiling) |nvcc|PTXAS|(?:gcc|g\+\+|clang\S{0,9}|cc)'|C\+\+ compile"
-)
-"""The error of a kernel that did not build, whose compiler printed why."""
 _NCCL_WARNING = "NCCL WARN "
-_OF_NCCL = re.compile(r"NCCL error|\bnccl[A-Z]\w{2,40}Error|DistBackendError")
-"""The error of a call of NCCL, which printed in a warning what failed."""
+_EXPLAINED_BY = {
+    _NCCL_WARNING: re.compile(r"NCCL error|\bnccl[A-Z]\w{2,40}Error|DistBackendError"),
+    "UCX  ERROR ": re.compile(r"NIXL_ERR_|nixl\w{0,20}Error"),
+    "This kernel only supports sm": re.compile(
+        r"unspecified launch failure|illegal instruction|IllegalInstruction|LaunchFailure"
+    ),
+    "": re.compile(
+        r"[Nn]inja|Error (?:building|compiling) |nvcc|PTXAS|(?:gcc|g\+\+|clang\S{0,9}|cc)'|C\+\+ compile"
+    ),
+}
+"""How a line begins that explains an error without being one, and the errors that it explains:
+of a call of NCCL, of NIXL over UCX, of a kernel that ends itself on another device (vLLM
+`csrc/cutlass_extensions/common.hpp`), and of a build, whose compiler prints anything."""
 _LAUNCHER = re.compile(
     r"subprocess\.CalledProcessError: Command .{1,900} returned non-zero exit status"
 )
@@ -209,10 +216,8 @@ class Failures:
         """A stop whose line has no time: one that comes after it may have one."""
         self.artifact: str | None = None
         """The first compiled artefact, or its loader, that a traceback leads through."""
-        self._build_error: FailureLine | None = None
-        """The first line in which a compiler states why a build failed."""
-        self._nccl_warning: FailureLine | None = None
-        """The first line in which NCCL states why a call failed."""
+        self._reasons: dict[str, tuple[FailureLine, Origin]] = {}
+        """Of each of `_EXPLAINED_BY` the first line, and where it was printed."""
         self._answered: Origin | None = None
         """Where it was printed that a client got an error as the answer to its call."""
         self._looked_for: _Cause | None = None
@@ -256,7 +261,8 @@ class Failures:
             self._causes.append(dataclasses.replace(last, message=message, kind=kind))
             return
         if made.is_detail and made.kind is None:
-            self._keep_reason(made)
+            begin = next(b for b in _EXPLAINED_BY if made.message.startswith(b))
+            self._reasons.setdefault(begin, (made, origin))
             return
         if made.message.startswith(_OF_A_CHILD):
             self._causes = [_of_child(cause) for cause in self._causes]
@@ -284,13 +290,6 @@ class Failures:
             if self._causes and self._names_lookup(cause):
                 self._causes.pop()
             self._causes.append(cause)
-
-    def _keep_reason(self, made: FailureLine) -> None:
-        """Keep the first line of its kind that explains an error without being one."""
-        if made.message.startswith(_NCCL_WARNING):
-            self._nccl_warning = self._nccl_warning or made
-        else:
-            self._build_error = self._build_error or made
 
     def is_traceback_near(self, line: int) -> bool:
         """Whether a line may be of a traceback that the engine announced."""
@@ -382,7 +381,7 @@ class Failures:
         cause, certain = self._best(), self._is_certain()
         self._causes, self._heading = [], None
         self.artifact, self._is_announced = None, False
-        self._build_error = self._nccl_warning = None
+        self._reasons = {}
         self.has_ended = self._is_stopped
         if cause is None or not certain:
             return []
@@ -404,7 +403,7 @@ class Failures:
         cause = self._best()
         is_certain = self._is_certain() or self._failed_to_start()
         if cause is None or (self._is_vague(cause) and not is_certain):
-            return stopped
+            return [*stopped, *self._unanswered()]
         origin = self._dated(cause)
         message, kind = cause.message, cause.kind
         reason = self._reason_of(message)
@@ -428,10 +427,21 @@ class Failures:
         return [*stopped, stamped(Failure(phase=phase, **fields), origin)]
 
     def _reason_of(self, message: str) -> FailureLine | None:
-        """The line that states why the call of NCCL or the build failed whose error it is."""
-        if _OF_NCCL.search(message):
-            return self._nccl_warning
-        return self._build_error if _BUILD.search(message) else None
+        """The line that explains an error."""
+        kept = (
+            self._reasons.get(begin)
+            for begin, errors in _EXPLAINED_BY.items()
+            if errors.search(message)
+        )
+        return next((reason[0] for reason in kept if reason is not None), None)
+
+    def _unanswered(self) -> Iterator[Event]:
+        """What NCCL stated of a call that failed, in a start without an error or an end."""
+        reason = self._reasons.get(_NCCL_WARNING)
+        if reason is not None and not (self.is_ready or self.has_ended):
+            yield stamped(
+                Note(topic="nccl", text=mask_text(reason[0].message)[:500]), reason[1]
+            )
 
     def _dated(self, cause: _Cause) -> Origin:
         """Where a cause was printed; one without a time has that of the line below it in

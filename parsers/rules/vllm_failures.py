@@ -691,6 +691,8 @@ FAILURE_RULES: tuple[LineRule, ...] = (
         "NCCL WARN ",
         # NCCL `src/debug.cc` with what failed, above the error of torch or vLLM that has its
         # class alone; also its hints and what follows when another rank has ended.
+        # `ras/` serves those who look at a job: no rank waits for it.
+        r"(?!.{0,200} ras/\w{1,40}\.cc:)"
         r".{0,300}?(?P<text>NCCL WARN (?!.{0,60}(?:closed by localRank|Accept failed Success))"
         rf"(?=.{{0,300}}?{_NCCL_FAILED}).{{1,400}})",
         lambda match: FailureLine(match["text"], is_bare=True, is_detail=True),
@@ -702,6 +704,37 @@ FAILURE_RULES: tuple[LineRule, ...] = (
                 "Connection refused",
                 "is_detail": True,
             },
+        ),
+        levels=(NO_LEVEL,),
+        startup_only=True,
+    ),
+    line_rule(
+        "failure_of_ucx",
+        "UCX  ERROR ",
+        # UCX `ucs/debug/log.c`, above the error of nixl that has its class alone.
+        r"\[\d{1,12}\.\d{1,9}\] \[.{1,300}?(?P<text>UCX  ERROR .{1,400})",
+        lambda match: FailureLine(match["text"], is_bare=True, is_detail=True),
+        Sample(
+            "[1754890927.298391] [node1:270  :0]    ib_mlx5dv_md.c:1100 UCX  ERROR mlx5_7: "
+            "ibv_modify_qp(UMR QP 0x9b5e) failed to modify to RTR: No such device",
+            {
+                "message": "UCX  ERROR mlx5_7: ibv_modify_qp(UMR QP 0x9b5e) failed to modify to "
+                "RTR: No such device",
+                "is_detail": True,
+            },
+        ),
+        levels=(NO_LEVEL,),
+        startup_only=True,
+    ),
+    line_rule(
+        "failure_of_a_kernel",
+        "This kernel only supports sm",
+        # vLLM `csrc/cutlass_extensions/common.hpp`, which then ends the kernel.
+        r"This kernel only supports sm_?\d{2,3}\w?(?=\.?\s{0,4}$)",
+        lambda match: FailureLine(match[0], is_bare=True, is_detail=True),
+        Sample(
+            "(EngineCore pid=7) This kernel only supports sm120.",
+            {"message": "This kernel only supports sm120", "is_detail": True},
         ),
         levels=(NO_LEVEL,),
         startup_only=True,

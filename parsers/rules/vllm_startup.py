@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 
-from parsers.base import LineRule, Made, Sample, line_rule
+from parsers.base import NO_LEVEL, LineRule, Made, Sample, line_rule
 from parsers.engine.convert import int_of, model_of, settings_of, text_of
 from parsers.engine.signals import RankNamed
 from warmup_insights.model.events import ConfigRecorded, Note, PhaseMarked, ServerReady
@@ -301,6 +301,33 @@ CONFIG_RULES: tuple[LineRule, ...] = (
         r"Resolved architecture: (?P<value>[\w.-]{1,120})",
         "INFO 11-20 07:31:58 [model.py:623] Resolved architecture: LlamaForCausalLM",
         "LlamaForCausalLM",
+    ),
+    line_rule(
+        "nccl_variable",
+        " set by environment to ",
+        # NCCL `src/misc/param.cc`, with NCCL_DEBUG=INFO.
+        r".{0,300}? NCCL INFO (?P<key>NCCL_[A-Z\d_]{2,40}) set by environment to "
+        r"(?P<value>[\w,:=^/-]{1,80})\.?\s{0,4}$",
+        lambda match: ConfigRecorded(environment={match["key"]: match["value"]}),
+        Sample(
+            "node1:7:7 [0] NCCL INFO NCCL_P2P_DISABLE set by environment to 1",
+            {"environment": {"NCCL_P2P_DISABLE": "1"}},
+        ),
+        levels=(NO_LEVEL,),
+        startup_only=True,
+    ),
+    line_rule(
+        "nccl_log",
+        "NCCL INFO Bootstrap",
+        r".{0,300}? NCCL INFO (?P<text>Bootstrap ?: Using .{1,200})",
+        # NCCL `src/bootstrap.cc`: with NCCL_DEBUG of INFO or more.
+        lambda match: Note(topic="nccl_log", text=text_of(match["text"])),
+        Sample(
+            "node1:7:7 [0] NCCL INFO Bootstrap: Using lo:127.0.0.1<0>",
+            {"topic": "nccl_log"},
+        ),
+        levels=(NO_LEVEL,),
+        startup_only=True,
     ),
     line_rule(
         "world_size",

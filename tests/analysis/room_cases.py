@@ -305,7 +305,7 @@ ROOM_CASES: dict[str, tuple[list[list[Any]], list[list[Any]]]] = {
          [*NO_LINE, WAITED]],
     ),
     "ended_while_connecting": (
-        [CONNECTING],
+        [CONNECTING, [*CONNECTING, Note(topic="nccl", text="NCCL WARN x failed")]],
         [*OTHER, NO_LINE, [*CONNECTING, Note(topic="elided", text="...")],
          [*CONNECTING, weights(10)], [*CONNECTING, ConfigRecorded(num_ranks=1)],
          ended("error")],

@@ -301,7 +301,45 @@ TEXTS = [
      "device_unsupported", "no --block-size: ONE_B runs then", {}),
     ("ValueError: No valid attention backend found for cuda with Config(a=1). Reasons: {ONE_B: "
      "[sparse not supported, compute capability not supported], TWO_B: [sparse not supported]}.",
-     "device_unsupported", "no backend of your own", {}),
+     "device_unsupported", "a newer vLLM with a backend for this device: TWO_B lacks the least", {}),
+    ("ValueError: No valid attention backend found for cuda with Config(a=1). Reasons: {ONE_B: "
+     "[sparse not supported], FLASHINFER_MLA: [sparse not supported, compute capability not "
+     "supported], TWO_B: [compute capability not supported, TWO_B is only supported on Hopper "
+     "devices.]}.", "device_unsupported", "another device: TWO_B runs on one of those that it names",
+     {}),
+    ("This kernel only supports sm120 (torch.AcceleratorError: CUDA error: unspecified launch "
+     "failure)", "device_unsupported", "made for this device", {}),
+    ("RuntimeError: Only XE2 cutlass kernel is supported currently.", "device_unsupported",
+     "vllm-xpu-kernels", {}),
+    ("RuntimeError: Required aspect fp64 is not supported on the device", "device_unsupported",
+     "OverrideDefaultFP64Settings=1", {}),
+    ("RuntimeError: Assertion error (csrc/apis/../jit_kernels/impls/../../jit/compiler.hpp:147): "
+     "runtime != nullptr", "build_failed", "DG_JIT_CACHE_DIR", {}),
+    ("RuntimeError: FlashInfer requires GPUs with sm75 or higher", "device_unsupported",
+     "toolkit of 12.9", {}),
+    ("AttributeError: module 'torch' has no attribute 'nvfp4'", "setting_refused",
+     "--kv-cache-dtype fp8", {"kv_cache_dtype": "fp8"}),
+    ("subprocess.CalledProcessError: Command '['/x/triton/backends/nvidia/bin/ptxas', '-v', "
+     "'--gpu-name=sm_121a', '/tmp/a.ptx']' returned non-zero exit status 255.", "build_failed",
+     "TRITON_PTXAS_PATH", {}),
+    ("AssertionError: assert new_spec.page_size_bytes == max_page_size", "setting_refused",
+     "no --speculative-config", {}),
+    ("NotImplementedError: Layer model.layers.1: page size is not divisible by the maximum page "
+     "size and cannot be padded.", "setting_refused", "no --speculative-config", {}),
+    ("AssertionError: block_size must be divisible by hash_block_size", "setting_refused",
+     "no --block-size", {}),
+    ("ValueError: Each KV cache group's real block_size must be divisible by hash_block_size",
+     "setting_refused", "no --block-size", {}),
+    ("RuntimeError: One of GPU archs of ['gfx1151'] is invalid or not supported",
+     "device_unsupported", "VLLM_ROCM_USE_AITER=0", {"VLLM_ROCM_USE_AITER": "0"}),
+    ("AttributeError: 'AForCausalLM' object has no attribute 'set_aux_hidden_state_layers'",
+     "setting_refused", "no --speculative-config of eagle3", {}),
+    ("KeyError: 'UCX'", "ranks_not_connected", "NIXL_PLUGIN_DIR", {}),
+    ("UCX  ERROR mlx5_7: ibv_modify_qp(UMR QP 0x1) failed to modify to RTR: No such device "
+     "(nixl._bindings.nixlBackendError: NIXL_ERR_BACKEND)", "ranks_not_connected",
+     "UCX_NET_DEVICES", {}),
+    ("TimeoutError: Orchestrator did not become ready within 600s", "ranks_not_connected",
+     "--init-timeout of more than 600", {}),
     ("ValueError: Kernel does not support weight_bits = uint4b8 (device_capability = 61)",
      "device_unsupported", "another build of the model", {}),
     ("RuntimeError: Ninja build failed. Ninja output: x.h(4): error: #error directive: \"CUDA "
@@ -875,6 +913,16 @@ def test_attention_sinks_need_another_backend():
         "{FLASH_ATTN: [sink setting not supported]}.",
     ):
         assert "TRITON_ATTN" in _ways(text)
+
+
+def test_no_backend_is_left_out_where_the_engine_looked_for_one_by_itself():
+    text = (
+        "ValueError: No valid attention backend found for cuda with Config(a=1). Reasons: "
+        "{FLASHINFER_MLA: [compute capability not supported]}."
+    )
+    ways = _ways(text)
+    assert "of your own" not in ways
+    assert "VLLM_USE_FLASHINFER" not in ways
 
 
 def test_the_message_of_a_kernel_names_the_quantisation_without_its_limit():

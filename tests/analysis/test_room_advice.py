@@ -20,6 +20,7 @@ from tests.analysis.builders import (
     summary_of,
 )
 from tests.analysis.room_cases import (
+    CONNECTING,
     PROMPTS,
     SHORT,
     buckets_then,
@@ -32,7 +33,8 @@ from tests.analysis.room_cases import (
     sized,
     weights,
 )
-from warmup_insights.analysis.advice import FAILURE_RULES, RULES, advise
+from tests.helpers import events
+from warmup_insights.analysis.advice import FAILURE_RULES, RULES, RunFacts, advise
 from warmup_insights.analysis.advice.ways import more_devices
 from warmup_insights.analysis.sentences import cause_text
 from warmup_insights.export.findings import finding_lines, findings_markdown
@@ -54,6 +56,7 @@ from warmup_insights.model.events import (
 from warmup_insights.model.failure_text import figures_of
 from warmup_insights.model.figures import contradictory
 from warmup_insights.model.summary import FailureFacts
+from warmup_insights.testing import folded
 from warmup_insights.units import GIB, MIB
 
 CAUSES = {rule.name for rule in FAILURE_RULES}
@@ -195,7 +198,8 @@ def test_an_estimate_too_coarse_for_a_device_gives_no_utilisation():
 
 def test_weights_that_were_still_loading_are_counted_by_the_name_of_the_model():
     """14B of 16 bits are 26.08 GiB: no utilisation helps on 15.47, two devices do."""
-    start = [started("vllm", device_kind="cuda", model="a/Some-14B-Instruct"), LOADING]
+    start = [started("vllm", device_kind="cuda", model="a/Some-14B-Instruct"),
+             config(tensor_parallel_size=1), LOADING]  # fmt: skip
     failure = Failure(
         failure="out_of_memory", message="no", needed_bytes=2 * GIB,
         free_bytes=115 * MIB, total_bytes=int(15.47 * GIB), line=9,
@@ -1008,3 +1012,34 @@ def test_a_tpu_that_is_full_while_it_loads_is_not_denied_a_lower_share():
              Failure(failure="out_of_memory", message="no", phase="load_model")]  # fmt: skip
     text = " ".join(finding_lines(only(start, "weights_too_large")))
     assert "--gpu-memory-utilization" not in text
+
+
+def test_ranks_that_connect_are_not_given_what_the_run_has():
+    shown = " ".join(finding_lines(only(CONNECTING, "ended_while_connecting")))
+    assert "NCCL_P2P_DISABLE=1 and --disable-custom-all-reduce" in shown
+    assert "NCCL_DEBUG=INFO" in shown
+    has = ConfigRecorded(environment={"NCCL_P2P_DISABLE": "1"})
+    log = Note(topic="nccl_log", text="Bootstrap: Using lo")
+    start = [*CONNECTING[:3], has, log, *CONNECTING[3:]]
+    shown = " ".join(finding_lines(only(start, "ended_while_connecting")))
+    assert "NCCL_P2P_DISABLE" not in shown
+    assert "--disable-custom-all-reduce for one start" in shown
+    assert "NCCL_DEBUG=INFO" not in shown
+
+
+def test_ranks_that_connect_have_what_nccl_states_of_a_call_that_failed():
+    text = "NCCL WARN Error: failed to extend /dev/shm/nccl-a to 330 bytes, error: No space left"
+    start = [*CONNECTING[:3], Note(topic="nccl", text=text), *CONNECTING[3:]]
+    finding = only(start, "ended_while_connecting")
+    assert text in finding.title
+    assert "without an error" not in finding.title
+    assert "/dev/shm" in finding.suggestion
+    assert finding.severity == "medium"
+
+
+def test_no_number_of_devices_is_made_of_one_rank_of_an_unknown_number():
+    text = "torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 666.00 MiB."
+    line = "(Worker_TP3 pid=9) ERROR 11-25 08:05:06 [multiproc_executor.py:815] {}\n"
+    log = line.format("WorkerProc failed to start.") + line.format(text)
+    (way,) = more_devices(RunFacts(folded(events(log)).summary))
+    assert way.suggestion == "a larger --tensor-parallel-size"

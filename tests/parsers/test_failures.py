@@ -1893,6 +1893,50 @@ def test_a_warning_of_nccl_is_the_cause_of_its_error(
     assert failure.failure == kind
 
 
+@pytest.mark.parametrize(
+    ("line", "error"),
+    [
+        (
+            "[1.5] [node1:270 :0] ib_md.c:1100 UCX  ERROR mlx5_7: no such device",
+            "nixl._bindings.nixlBackendError: NIXL_ERR_BACKEND",
+        ),
+        (
+            "This kernel only supports sm120.",
+            "torch.AcceleratorError: CUDA error: unspecified launch failure",
+        ),
+    ],
+)
+def test_a_line_above_an_error_that_explains_it_is_its_cause(line, error):
+    text = f"{line}\n{line}\n" + CORE.format(5, error) + "\n"
+    (failure,) = of(Failure, events(START + text))
+    reason = line[line.find("UCX") :] if "UCX" in line else line.rstrip(".")
+    assert failure.message == f"{reason} ({error})"
+    (other,) = of(
+        Failure, events(START + line + "\n" + CORE.format(5, "ValueError: x"))
+    )
+    assert other.message == "ValueError: x"
+
+
+def test_a_warning_of_nccl_without_an_error_is_noted():
+    warning = "NCCL WARN socketStartConnect: Connect to 10.0.0.6<4> failed : refused"
+    line = f"node1:7:9 [0] misc/socket.cc:484 {warning}\n"
+    notes = [n for n in of(Note, events(START + line)) if n.topic == "nccl"]
+    assert [note.text for note in notes] == [warning]
+
+
+def test_what_nccl_states_of_its_service_for_onlookers_fails_no_rank():
+    line = "node1:7:9 [0] ras/client_support.cc:160 NCCL WARN Call to bind failed: in use\n"
+    assert [n for n in of(Note, events(START + line)) if n.topic == "nccl"] == []
+    error = CORE.format(5, NCCL.format("cuda"))
+    (failure,) = of(Failure, events(START + line + error))
+    assert failure.message == NCCL.format("cuda")
+
+
+def test_the_orchestrator_of_stages_states_a_start_that_failed():
+    text = "(APIServer pid=6) TimeoutError: Orchestrator did not become ready within 600s\n"
+    assert folded(events(text)).summary.status == "failed"
+
+
 def test_a_warning_of_nccl_does_not_explain_another_error():
     text = "node1:7:9 [0] misc/a.cc:87 NCCL WARN Cuda failure 801 'not supported'\n"
     text += CORE.format(5, "ValueError: no such model")

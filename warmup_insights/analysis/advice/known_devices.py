@@ -74,29 +74,46 @@ _REASONS = {
     "dtype not supported": "--dtype auto",
 }
 """Reasons of vLLM (`v1/attention/backend.py validate_configuration`) that a setting decides."""
+_OF_DEVICE = re.compile(
+    r"compute capability|on this device|only supported on .{1,80} devices|"
+    r"^(?:Hopper|Blackwell|Ampere|Ada)\b"
+)
+"""Reasons that another device does away with."""
 _BACKEND = re.compile(r"(\w{1,40}): \[([^\]]{0,400})\]")
 
 
 def _nearest_backend(match: re.Match[str]) -> Iterable[Way]:
-    """The settings with which some backend runs, or what the nearest one lacks."""
+    """The settings or the devices with which some backend runs, or what the nearest one lacks.
+
+    None was chosen: a choice that does not fit has another text (vLLM `platforms/cuda.py
+    get_attn_backend_cls`).
+    """
     lacking: dict[str, list[str]] = {}
-    is_set = False
+    is_set = is_elsewhere = False
     for backend, text in _BACKEND.findall(match[1]):
         stated = [reason.strip() for reason in text.split(",") if reason.strip()]
         if stated and all(reason in _REASONS for reason in stated):
             settings = ", ".join(dict.fromkeys(_REASONS[reason] for reason in stated))
             is_set = True
             yield Way(f"{settings}: {backend} runs then", "what they set")
+        elif stated and all(_OF_DEVICE.search(reason) for reason in stated):
+            is_elsewhere = True
+            yield Way(
+                f"another device: {backend} runs on one of those that it names "
+                f"({', '.join(stated)})",
+                "another device",
+            )
         elif stated:
             lacking[backend] = stated
-    yield _NO_OWN_BACKEND
-    if lacking and not is_set:
+    if lacking and not (is_set or is_elsewhere):
         backend = min(lacking, key=lambda name: len(lacking[name]))
         yield Way(
-            f"another device, or a newer vLLM with a backend for this one: {backend} lacks the "
-            f"least ({', '.join(lacking[backend])}), and no setting brings it",
-            "another device or image",
+            f"a newer vLLM with a backend for this device: {backend} lacks the least "
+            f"({', '.join(lacking[backend])}), and no setting brings it",
+            "another image",
         )
+    elif is_elsewhere:
+        yield Way("a newer vLLM with a backend for this device", "another image")
 
 
 def _as_old_as_driver(match: re.Match[str]) -> Iterable[Way]:
@@ -141,7 +158,15 @@ ROWS: tuple[KnownError, ...] = (
          (Way("cuobjdump in the bin directory of CUDA_HOME (package cuda-cuobjdump-12-9 or of "
               "the toolkit's own number)", "a larger image"),
           NO_DEEP_GEMM)),
-        (_DEEP_GEMM,
+        (r"This kernel only supports sm_?\d",
+         "A kernel ran on a device other than the ones that it was compiled for",
+         (Way("a build of vLLM whose kernels were made for this device: a newer image, or "
+              "TORCH_CUDA_ARCH_LIST with its capability when building", "another image"),
+          Way("VLLM_DISABLED_KERNELS with the name after `Selected` above, or another "
+              "--moe-backend, where it is a kernel of linear layers or of experts",
+              "slower, where the next one is"),
+          OTHER_WEIGHTS)),
+        (rf"{_DEEP_GEMM}(?!.{{0,220}}runtime != nullptr)",
          "A DeepGEMM kernel of this build does not run on this device or with these sizes",
          (NO_DEEP_GEMM,
           Way("a newer vLLM, whose DeepGEMM knows the device", "another image"))),
@@ -152,6 +177,32 @@ ROWS: tuple[KnownError, ...] = (
           Way("another --attention-backend or --moe-backend than one of FlashInfer, and "
               "VLLM_USE_FLASHINFER_SAMPLER=0, where the device is of another generation",
               "slower kernels, where others are"))),
+        (r"FlashInfer requires GPUs with sm75 or higher",
+         "FlashInfer compiles kernels for no device that is here, mostly as its CUDA toolkit is "
+         "older than the device",
+         (Way("a CUDA toolkit of 12.9 or newer for a device of capability 12 (12.8 for 10), with "
+              "CUDA_HOME and PATH naming it: `Failed to get device capability` above states what "
+              "is required", "some GB of image"),
+          Way("no FlashInfer: VLLM_USE_FLASHINFER_SAMPLER=0, and another --attention-backend or "
+              "--moe-backend where one of FlashInfer is in use", "slower kernels, where others are"),
+          Way("TORCH_CUDA_ARCH_LIST and FLASHINFER_CUDA_ARCH_LIST unset, or with the capability "
+              "of the device"))),
+        (r"One of GPU archs of \[",
+         "AITER, AMD's library of kernels, has none for this device",
+         (Way.that_sets("slower kernels, where others are", VLLM_ROCM_USE_AITER="0"),
+          OTHER_BUILD)),
+        (r"Only XE2 cutlass kernel is supported|XE2 cutlass kernel is not enabled",
+         "The attention of this build has no kernel for this Intel device",
+         (Way("a newer vllm-xpu-kernels, or vLLM for XPU, that names the device",
+              "another image"),
+          Way.that_sets("slower attention; attention over images may have a backend of its own",
+                        attention_backend="TRITON_ATTN"))),
+        (r"aspect fp64 is not supported",
+         "The Intel device has no numbers of 64 bits, which a kernel needs",
+         (Way("OverrideDefaultFP64Settings=1 with IGC_EnableDPEmulation=1: the driver emulates "
+              "them", "slower kernels, where they use them"),
+          Way("another --attention-backend, or a newer vLLM for XPU, whose kernels do without",
+              "another image"))),
         (r"no kernel image is available|invalid device function|kernel image is invalid|is not compatible with the current PyTorch "
          r"installation|hipErrorNoBinaryForGpu",
          "The build has no kernels for this device",

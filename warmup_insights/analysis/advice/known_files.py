@@ -544,6 +544,12 @@ ROWS: tuple[KnownError, ...] = (
               "one cold start"),
           Way("TORCHINDUCTOR_FORCE_DISABLE_CACHES unset, with torch before 2.8"),
           EAGER)),
+        (r"/jit/compiler\.hpp:\d{1,6}.{1,20}runtime != nullptr",
+         "DeepGEMM compiled a kernel, and its files are not in its cache as they should be",
+         (Way("an empty cache on a disk of the host: DG_JIT_CACHE_DIR, where unset "
+              "VLLM_CACHE_ROOT/deep_gemm; an earlier start may have left a part there",
+              "its kernels compile once more"),
+          NO_DEEP_GEMM)),
         (r"nvcc fatal\s{0,4}: (?:Unknown option|Unsupported gpu architecture|Value '.{1,40}' is not|"
          r"A single input file is required)|CUDA compiler and CUDA toolkit headers are incompatible|"
          r"ptxas fatal.{0,300}[Nn]inja|[Nn]inja.{0,600}ptxas fatal",
@@ -556,7 +562,7 @@ ROWS: tuple[KnownError, ...] = (
           _BUILT,
           Way("VLLM_USE_FLASHINFER_SAMPLER=0, where FlashInfer compiles its sampler",
               "slower sampling", {"VLLM_USE_FLASHINFER_SAMPLER": "0"}))),
-        (r"PTXASError|PTXAS error|ptxas fatal",
+        (r"PTXASError|PTXAS error|ptxas fatal|/ptxas'.{0,600}returned non-zero exit status",
          "The assembler (ptxas), which makes the code of Triton's kernels, failed",
          (Way("TRITON_PTXAS_PATH with the ptxas of a CUDA that knows the device, such as "
               "/usr/local/cuda/bin/ptxas", "the CUDA toolkit in the image"),

@@ -109,6 +109,21 @@ ROWS: tuple[KnownError, ...] = (
               "NVSHMEM_HCA_LIST with the adapters", "the log does not hold more than this", kind="look"),
           Way("--all2all-backend allgather_reducescatter, which does without it",
               "slower between the experts"))),
+        (r"UCX  ERROR (\w{1,40})?.{1,400}(?:nixl|NIXL)",
+         "NIXL could not set up its transport, for what UCX states",
+         (Way("UCX_NET_DEVICES with the adapters that work (`ibv_devinfo`, `ucx_info -d`), "
+              "without the one that the line names",
+              "fewer adapters"),
+          Way("/dev/infiniband and IPC_LOCK for the container, where the adapter works on the "
+              "host", "rights of the container"),
+          Way("UCX_TLS with cuda_ipc, cuda_copy and tcp alone", "slower between nodes"))),
+        (r"KeyError: 'UCX'",
+         "NIXL has no transport of UCX: its plugin was not found or did not load",
+         (Way("NIXL_PLUGIN_DIR with the directory of the plugins of the nixl installed, or a nixl "
+              "of one wheel (its own plugins beside it, for the CUDA of torch), not two of them",
+              "another environment"),
+          Way("NIXL_LOG_LEVEL=DEBUG: it names each plugin that did not load and why",
+              "a longer log", kind="look"))),
         (r"nixlBackendError|NIXL_ERR_BACKEND",
          "NIXL could not set up its transport",
          (Way("UCX with support for the devices: `UCX WARN` lines above name transports that are "
@@ -220,6 +235,12 @@ ROWS: tuple[KnownError, ...] = (
               {"VLLM_ENGINE_ITERATION_TIMEOUT_S": "3600"}),
           Way("the log of every worker: one that failed or waits for another is the cause "
               "otherwise", "the log does not hold it unless all workers are in it", kind="look"))),
+        (r"Orchestrator did not become ready within (\d{1,6})s",
+         "The stages of vLLM-Omni were not ready in the time that they have together",
+         (Way("--init-timeout of more than {1}, and --stage-init-timeout with more than one stage "
+              "takes", "a start that hangs is found later"),
+          Way("the log of each stage: where it was busy (downloads, weights, compilation), or "
+              "which one failed", "the log does not hold it unless it is in it", kind="look"))),
         (r"Timed out waiting for engine|[Rr]eady_timeout|READY_TIMEOUT|initial message",
          "The engine was not ready in the time that the server waits",
          (Way("VLLM_ENGINE_READY_TIMEOUT_S with more than the start takes (600 is the default)",

@@ -14,6 +14,7 @@ from warmup_insights.analysis.advice.change import Value, Way
 from warmup_insights.analysis.advice.facts import Failed, RunFacts
 from warmup_insights.analysis.advice.finding import Finding, rule
 from warmup_insights.analysis.advice.known_texts import EAGER
+from warmup_insights.analysis.advice.remedies import known_error
 from warmup_insights.analysis.advice.rules_settings import probe_of
 from warmup_insights.analysis.advice.stated import (
     OTHER_RELEASE,
@@ -290,7 +291,8 @@ def failure_unexplained(facts: RunFacts, found: Failed) -> Iterator[Finding]:
         price = "the error has no text: the frame above it names what was wrong"
     elif ":" not in found.message:
         more = (
-            "a formatter that writes the exception (exc_info) with the line, or stderr"
+            "the error itself is not in the log: lines that were cut off, or a formatter that "
+            "writes the exception (exc_info) with the line, or stderr"
         )
         price = _ANNOUNCES
     first = [
@@ -505,15 +507,31 @@ _STACKS = Way(
 
 
 def _ways_apart(facts: RunFacts) -> Iterator[Way]:
-    """What to try where the ranks of a start may not reach one another."""
-    if facts.summary.device.kind in ("cuda", "rocm") and num_ranks(facts) > 1:
+    """What to try where the ranks of a start may not reach one another: what the run has
+    already is left out."""
+    summary = facts.summary
+    if summary.device.kind in ("cuda", "rocm") and num_ranks(facts) > 1:
+        named = {
+            "NCCL_P2P_DISABLE": "NCCL_P2P_DISABLE=1",
+            "disable_custom_all_reduce": "--disable-custom-all-reduce",
+        }
+        left = [
+            text for name, text in named.items()
+            if str(summary.config.get(name)).lower() not in ("1", "true")
+        ]  # fmt: skip
+        if left:
+            yield Way(
+                f"{' and '.join(left)} for one start, on one node",
+                "slower between the devices; where it helps, the host keeps them from one "
+                "another's memory: ACS or the IOMMU (iommu=pt as an argument of the kernel)",
+            )
+        show = "NCCL_DEBUG=INFO: the last line of each rank names"
+        if any(note.topic == "nccl_log" for note in summary.notes):
+            show = (
+                "NCCL_DEBUG_SUBSYS=ALL: the last line of each rank (`NCCL INFO`) names"
+            )
         yield Way(
-            "NCCL_P2P_DISABLE=1 and --disable-custom-all-reduce for one start, on one node",
-            "slower between the devices; where it helps, the host keeps them from one another's "
-            "memory: ACS or the IOMMU (iommu=pt as an argument of the kernel)",
-        )
-        yield Way(
-            "NCCL_DEBUG=INFO: the last line of each rank names what it waits for; on several "
+            f"{show} what it waits for; on several "
             "nodes NCCL_SOCKET_IFNAME and GLOO_SOCKET_IFNAME with the interface they share",
             "a longer log",
             kind="look",
@@ -524,8 +542,8 @@ def _ways_apart(facts: RunFacts) -> Iterator[Way]:
 @rule(
     "the log of a start on several ranks ends while they start and connect",
     "version, settings, ranks, time of the lines",
-    formula="none; `medium` where this took 300 s",
-    margin="low before that; no finding once weights were loaded or lines were cut out",
+    formula="none; `medium` where this took 300 s, or NCCL warned of a call that failed",
+    margin="low otherwise; no finding once weights were loaded or lines were cut out",
     source="vLLM docs `usage/troubleshooting`; `distributed/device_communicators/pynccl.py`",
     example="the last line names the version of NCCL, 2 ranks, no other line for 7 minutes",
 )
@@ -541,17 +559,21 @@ def ended_while_connecting(facts: RunFacts) -> Iterator[Finding]:
     if seconds is None or not is_known or facts.figure("weights_bytes") is not None:
         return
     took = summary.time.seconds_by_phase().get(stage, 0.0)
+    stated = next((n.text for n in summary.notes if n.topic == "nccl"), None)
+    known = known_error(stated) if stated is not None else None
+    without = "without an error" if stated is None else f"and a call failed: {stated}"
     yield finding_of(
         facts,
         f"The log ends after {format_duration(seconds)} while {ranks} ranks start and connect, "
-        "without an error.",
+        f"{without}.",
         {"wall_s": seconds, "ranks": ranks},
         [
+            *(known.ways if known is not None else ()),
             *_ways_apart(facts),
             Way("the rest of the log, if it goes on", _MAY_BE_CUT, kind="look"),
         ],
         "the ranks find one another, or the log shows which does not",
-        severity="medium" if took >= _STILL_S else "low",
+        severity="medium" if took >= _STILL_S or stated is not None else "low",
     )
 
 

@@ -302,12 +302,16 @@ def missing_remedy(
         yield way
 
 
+_OF_OTHERS = re.compile(r"Reasons: \{.{0,2000}")
+"""Why each backend is none for a start, in a message: it names libraries that are not in use."""
+
+
 def without_library(
     text: str, ways: Iterable[Way], config: Mapping[str, Value]
 ) -> list[Way]:
     """The library of kernels that a text names turned off, where no way has that yet."""
     known = " ".join(way.suggestion for way in ways)
-    named = named_features(text, config)
+    named = named_features(_OF_OTHERS.sub("", text), config)
     libraries = [f for f in named if f.setting.startswith(_LIBRARIES)]
     return [f.way(config) for f in libraries[:1] if f.setting not in known]
 

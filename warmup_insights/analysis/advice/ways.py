@@ -163,14 +163,16 @@ def num_ranks(facts: RunFacts) -> int:
 
 def num_devices(facts: RunFacts) -> int | None:
     """Devices that hold the weights once, each a part of them; None where unknown: on TPU one
-    process has several. Data parallel ranks hold all of them once more."""
+    process has several, and a part of a log may show one rank of many. Data parallel ranks hold
+    all of them once more."""
     if facts.summary.setting("tensor_parallel_size") is not None:
         stages = _parts(facts, "pipeline_parallel_size")
         return _parts(facts, "tensor_parallel_size") * stages
     if facts.summary.device.kind == "tpu":
         return None
-    copies = _parts(facts, "data_parallel_size")
-    return max(1, (facts.summary.ranks or 1) // copies)
+    if facts.summary.ranks is None:
+        return None
+    return max(1, facts.summary.ranks // _parts(facts, "data_parallel_size"))
 
 
 def _parts(facts: RunFacts, name: str) -> int:
