@@ -211,7 +211,8 @@ class Memory:
     def lines(self) -> dict[str, int]:
         """Figure to the line that states it, for figures that a line states."""
         found: dict[str, int] = {}
-        for name in {name for figures in self._by_rank.values() for name in figures}:
+        names = (name for figures in self._by_rank.values() for name in figures)
+        for name in dict.fromkeys(names):
             rank = self._rank_of(name)
             if rank is not None and name in self._lines.get(rank, {}):
                 found[f"memory.{name}"] = self._lines[rank][name]
