@@ -275,6 +275,18 @@ def test_misses_and_uses_belong_to_serving_and_failures_after_ready_end_it():
     assert len(summary.serving.uses) == 1
 
 
+def test_serving_that_ends_before_ready_is_a_contradiction():
+    found = [
+        RunStarted(time=0.0), ServerReady(time=10.0, line=4),
+        Failure(failure="out_of_memory", message="no memory", time=5.0, line=9),
+    ]  # fmt: skip
+    summary = folded(found).summary
+    assert summary.serving.ready_at > summary.serving.ended_at
+    (broken,) = summary.contradictions
+    assert broken.figures == ["ready_s"]
+    assert "(line 9)" in broken.evidence[1]
+
+
 def test_compilations_while_serving_are_none_of_the_start():
     found = [
         CompileFinished(what="graph", duration_s=3.0, time=1.0), ServerReady(time=5.0),

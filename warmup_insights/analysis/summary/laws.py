@@ -19,7 +19,7 @@ from warmup_insights.model.summary import (
     Contradiction,
     RunSummary,
 )
-from warmup_insights.units import format_bytes, format_duration
+from warmup_insights.units import format_bytes, format_duration, parse_isoformat
 
 SHARE = 0.01
 """Of the larger side; a difference below it is rounding."""
@@ -268,13 +268,23 @@ def phases_nest(run: _Run) -> Iterator[Contradiction]:
 
 
 def serving_follows_ready(run: _Run) -> Iterator[Contradiction]:
-    """Nothing that happened before ready counts as serving."""
+    """Nothing that happened before ready counts as serving; in a log, whose stamps are
+    of several processes and whole seconds, by more than a second."""
     serving = run.summary.serving_or_none
-    if serving.ready_at is not None and (serving.duration_s or 0.0) < 0:
+    ready, ended = (
+        parse_isoformat(text) for text in (serving.ready_at, serving.ended_at)
+    )
+    slack = 1.0 if run.summary.is_log else 0.01
+    if ready is not None and ended is not None and ready - ended > slack:
+        line = None if serving.end is None else serving.end.line
         yield Contradiction(
             law="serving does not end before the server is ready",
             figures=["ready_s"],
-            evidence=[f"ready at {serving.ready_at}", f"ended at {serving.ended_at}"],
+            evidence=[
+                f"ready at {serving.ready_at}",
+                f"ended at {serving.ended_at}"
+                + ("" if line is None else f" (line {line})"),
+            ],
         )
 
 
