@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 
 from tests.helpers import folded
 from warmup_insights.analysis.oddities import oddities
+from warmup_insights.analysis.summary.laws import contradictions
 from warmup_insights.model.events import (
     BucketMiss,
     BucketsGenerated,
@@ -33,7 +34,14 @@ from warmup_insights.model.events import (
     WarmupStep,
 )
 from warmup_insights.model.figures import BY_NAME, FIGURES, contradictory, phase_figure
-from warmup_insights.model.summary import PHASES, RunSummary
+from warmup_insights.model.summary import (
+    PHASES,
+    MemoryFacts,
+    RunSummary,
+    SourceName,
+    TimePhase,
+    Times,
+)
 from warmup_insights.units import GIB
 
 RANKS = st.sampled_from([None, 0, 1, 3])
@@ -260,6 +268,51 @@ def test_memory_beyond_the_device_is_a_contradiction_with_both_sides():
     assert {"total_bytes", "weights_bytes", "kv_cache_bytes"} <= contradictory(summary)
     assert summary.memory.parts == []
     assert "fit into what is divided" in oddities(summary)[0]
+
+
+@pytest.mark.parametrize(
+    ("memory", "figures"),
+    [
+        ({"free_bytes": 81 * GIB, "total_bytes": 80 * GIB}, {"free_bytes", "total_bytes"}),
+        ({"kv_cache_bytes": 9 * GIB, "usable_bytes": 8 * GIB},
+         {"kv_cache_bytes", "usable_bytes"}),
+        ({"kv_cache_bytes": 4 * GIB, "kv_cache_allocated_bytes": 8 * GIB,
+          "num_kv_blocks": 100}, {"kv_cache_bytes", "kv_cache_allocated_bytes"}),
+        ({"kv_cache_allocated_bytes": 8 * GIB, "num_kv_blocks": 100,
+          "block_bytes": GIB // 100}, {"block_bytes"}),
+    ],
+)  # fmt: skip
+def test_memory_that_breaks_a_law_is_contradictory(memory, figures):
+    summary = RunSummary(
+        run_id="0" * 12, source=SourceName(kind="log"), memory=MemoryFacts(**memory)
+    )
+    (broken,) = contradictions(summary, [], [])
+    assert set(broken.figures) == figures
+    kept = {name: 4 * GIB for name in memory if name.endswith("_bytes")}
+    kept |= {"num_kv_blocks": 4, "block_bytes": GIB}
+    summary = msgspec.structs.replace(summary, memory=MemoryFacts(**kept))
+    assert contradictions(summary, [], []) == []
+
+
+def test_phases_that_exceed_the_start_are_contradictory():
+    times = Times(
+        wall_s=4.0, unlogged_s=0.0, residual_s=-2.0,
+        phases=[TimePhase(name="load_weights", start_s=0.0, duration_s=6.0)],
+    )  # fmt: skip
+    summary = RunSummary(run_id="0" * 12, source=SourceName(kind="log"), time=times)
+    (broken,) = contradictions(summary, [], [])
+    assert set(broken.figures) == {"wall_s", "unlogged_s"}
+
+
+def test_steps_longer_than_the_warmup_are_contradictory():
+    def summary_of(step_s):
+        step = WarmupStep(phase="prompt", bucket=(1, 128, 0), duration_s=step_s)
+        found = [RunStarted(time=0.0), step, WarmupFinished(duration_s=5.0, time=9.0)]
+        return folded(found).summary
+
+    (broken,) = summary_of(8.0).contradictions
+    assert broken.figures == ["warmup_s", "prompt_steps_s"]
+    assert summary_of(5.0).contradictions == []
 
 
 def test_misses_and_uses_belong_to_serving_and_failures_after_ready_end_it():
