@@ -62,6 +62,7 @@ PHASE_MEANINGS: dict[str, str] = {
     "reload_weights": "load",
     "partition_model": "load",
     "profile_run": "profile",
+    "encoder_profile": "profile",
     "graph_memory_profile": "profile",
     "kv_cache": "kv_cache",
     "compile": "compile",

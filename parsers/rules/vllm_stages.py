@@ -63,7 +63,8 @@ def _encoder_profiled(match: re.Match[str]) -> list[Made]:
     note = Note(topic="multimodal", text=text_of(match[0]), values={})
     if match["runs"] is None:
         return [note]
-    return [PhaseMarked(name="profile_run", edge="start"), note]
+    starts = ("profile_run", "encoder_profile")
+    return [*(PhaseMarked(name=name, edge="start") for name in starts), note]
 
 
 def _slept(match: re.Match[str]) -> Made:

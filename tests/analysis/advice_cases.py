@@ -246,6 +246,11 @@ TIME_CASES: dict[str, tuple[list[list[Event]], list[list[Event]]]] = {
                 device_kind="hpu")],
         [phased(("multimodal_warmup", 2.0), ("load_model", 100.0))],
     ),
+    "encoder_profile": (
+        [phased(("encoder_profile", 273.0), ("load_model", 29.0)),
+         phased(("encoder_profile", 20.0), ("load_model", 29.0), version="0.10.2")],
+        [phased(("encoder_profile", 2.0), ("load_model", 100.0))],
+    ),
     "profile_shape": (
         [profiled((1, 32768, 0)), profiled((1, 32768, 0), 32000), profiled(None)],
         [phased(("profile_run", 40.0)),

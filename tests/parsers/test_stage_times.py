@@ -196,21 +196,25 @@ def test_nearly_all_the_time_of_real_starts_has_a_name():
     assert 1.0 - unlogged / total >= 0.98
 
 
-def test_the_profiling_run_begins_with_the_encoder():
+@pytest.mark.parametrize("is_compiled", [True, False])
+def test_the_profiling_run_begins_with_the_encoder(is_compiled):
     text = HEAD + line(20, "m.py:1", "Model loading took 5.00 GiB and 10.0 seconds")
     text += line(
         21, "gpu_model_runner.py:3685",
         "Encoder cache will be initialized with a budget of 14400 tokens, and profiled "
         "with 1 image items of the maximum feature size.",
     )  # fmt: skip
-    text += line(
-        43, "backends.py:609", "Using cache directory: /c for vLLM's torch.compile"
-    )
-    text += line(43, "backends.py:623", "Dynamo bytecode transform time: 7.00 s")
-    text += line(47, "monitor.py:34", "torch.compile takes 11.00 s in total")
+    if is_compiled:
+        text += line(
+            43, "backends.py:609", "Using cache directory: /c for vLLM's torch.compile"
+        )
+        text += line(43, "backends.py:623", "Dynamo bytecode transform time: 7.00 s")
+        text += line(47, "monitor.py:34", "torch.compile takes 11.00 s in total")
     text += line(49, "gpu_worker.py:337", "Available KV cache memory: 4.03 GiB")
     found = phases(text)
-    assert (found["profile_run"], found["compile"]) == (15.0 + 2.0, 11.0)
+    shown = [found.get(name) for name in ("encoder_profile", "profile_run", "compile")]
+    # Without a compilation no line states where the encoder was done.
+    assert shown == ([15.0, 2.0, 11.0] if is_compiled else [None, 28.0, None])
 
 
 def test_a_process_that_looks_for_triton_before_it_has_its_name_imports_the_engine():

@@ -424,7 +424,7 @@ def began_text(summary: RunSummary) -> str:
     known = "UTC" if summary.time.timezone else "time zone unknown, read as UTC"
     doubts = [known]
     if "time.started_at" in summary.guessed:
-        doubts.append("year guessed from the version and the date of the file")
+        doubts.append("year guessed, as the log states none")
     if summary.time.is_excerpt:
         doubts.append("the first line of the log; the start began before")
     return f"started {format_time(began)} ({', '.join(doubts)})"

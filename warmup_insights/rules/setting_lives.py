@@ -89,6 +89,7 @@ LIVES: tuple[SettingLife, ...] = (
     SettingLife(r"load_format=runai_streamer", "vllm", first=(0, 6, 6)),
     SettingLife(r"VLLM_ENABLE_STARTUP_PLAN", "vllm", first=(0, 26)),
     SettingLife(r"cudagraph_mode=FULL_DECODE_ONLY", "vllm", first=(0, 10, 2)),
+    SettingLife(r"skip_mm_profiling", "vllm", first=(0, 10, 2)),
 )  # fmt: skip
 """What is known: `first` is a version whose source has the setting, and of those that
 were looked at (vllm 0.6.6 to 0.33, vllm-gaudi 0.10 to 0.27) the lowest."""

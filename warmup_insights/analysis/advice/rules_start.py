@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterator
 from statistics import median
 
-from warmup_insights.analysis.advice.change import Value
+from warmup_insights.analysis.advice.change import Value, Way
 from warmup_insights.analysis.advice.facts import (
     GAUDI,
     RunFacts,
@@ -355,6 +355,48 @@ def multimodal_warmup(facts: RunFacts, start: Start) -> Iterator[Finding]:
 
 
 @start_rule(
+    "the profiling run of an encoder took 10 s and 5 % of the start or more (vLLM)",
+    "phase encoder_profile",
+    formula="0 to the seconds of the phase",
+    margin="only for kinds of input that are not sent, or that come smaller",
+    source="vLLM v1/worker/gpu_model_runner.py profile_run; --skip-mm-profiling from "
+    "0.10.2",
+    example="vLLM 0.9.1 under WSL and a model that reads documents: 273 of 364 s",
+)
+def encoder_profile(facts: RunFacts, start: Start) -> Iterator[Finding]:
+    """Measuring the memory of the encoder, with inputs of the largest size, took long."""
+    summary = facts.summary
+    seconds = start.worth("encoder_profile")
+    if seconds is None or summary.engine.name != "vllm":
+        return
+    ways = [
+        Way("smaller inputs, where the model's processor has a limit "
+            "(--mm-processor-kwargs, such as max_pixels)", "detail of large inputs"),
+    ]  # fmt: skip
+    skipped = "skip_mm_profiling"
+    if has_setting(summary, skipped) and skipped not in summary.config:
+        price = "what the encoder needs is not measured: leave it room by a lower "
+        price += "gpu_memory_utilization, or it is lacking while serving"
+        ways.append(Way.that_sets(price, **{skipped: True}))
+    yield Finding(
+        severity_of(start.share(seconds)),
+        f"Profiling the encoder took {start.of_all(seconds)}: inputs of the largest size "
+        "run through it, to measure its memory.",
+        {"encoder_s": seconds, "start_s": start.wall_s},
+        "limit_mm_per_prompt",
+        "--limit-mm-per-prompt with 0 for each kind of input that you do not send, such as "
+        "'{\"video\": 0}'",
+        "the kind with the most tokens is run, so leaving it out saves most; the log does not "
+        "divide it",
+        gain_s=(0.0, seconds),
+        price="requests with such input are refused",
+        ways=tuple(ways),
+        phase="encoder_profile",
+        part_s=seconds,
+    )
+
+
+@start_rule(
     "the first pass through the model took 10 s and 5 % of the start or more "
     "(CUDA, ROCm, XPU)",
     "phase profile_run; another start for the gain",
@@ -418,7 +460,8 @@ def startup_plan(facts: RunFacts, start: Start) -> Iterator[Finding]:
     ):
         return
     estimate = start.seconds.get("graph_memory_profile", 0.0)
-    most = estimate + start.seconds.get("profile_run", 0.0)
+    profiled = [start.seconds.get(n, 0.0) for n in ("profile_run", "encoder_profile")]
+    most = estimate + sum(profiled)
     if most < 5.0 or start.share(most) < 0.05:
         return
     yield Finding(
@@ -544,5 +587,5 @@ def _unnamed_shape(facts: RunFacts, start: Start, seconds: float) -> Finding:
 
 RULES = (
     largest_part, slow_imports, ray_wait, kernel_autotune, kernels_built,
-    multimodal_warmup, profile_run, startup_plan, profile_shape,
+    multimodal_warmup, encoder_profile, profile_run, startup_plan, profile_shape,
 )  # fmt: skip

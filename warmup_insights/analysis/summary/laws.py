@@ -24,8 +24,8 @@ from warmup_insights.units import format_bytes, format_duration, parse_isoformat
 SHARE = 0.01
 """Of the larger side; a difference below it is rounding."""
 INITIALISATION = (
-    "profile_run", "graph_memory_profile", "kv_cache", "prompt_warmup",
-    "decode_warmup", "model_warmup", "graph_capture",
+    "encoder_profile", "profile_run", "graph_memory_profile", "kv_cache",
+    "prompt_warmup", "decode_warmup", "model_warmup", "graph_capture",
 )  # fmt: skip
 """Phases between the beginning and the end of `init engine (profile, create kv cache,
 warmup model)`, vllm/v1/engine/core.py (_initialize_kv_caches)."""

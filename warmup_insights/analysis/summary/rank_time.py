@@ -103,6 +103,7 @@ def partition(
 
 
 DOWNLOAD = "download"
+ENCODER = "encoder_profile"
 CUT = "lines_cut_out"
 """Time between two phases where a person took lines out of the log."""
 
@@ -224,6 +225,8 @@ class RankTime:
     """The same, with what it loaded from a cache."""
     traced_at: float | None = None
     """When Dynamo was done with a model whose graphs follow."""
+    encoder_since: float | None = None
+    """When a profiling run began that runs an encoder before the model is compiled."""
     bar_phase: str | None = None
     """Phase of the steps that only a bar shows, which has no time."""
     untimed: dict[str, float] = field(default_factory=dict)
@@ -291,6 +294,9 @@ class RankTime:
     def mark(self, event: PhaseMarked, time: float) -> None:
         """A phase begins or ends, and its name is stated."""
         if event.edge == "start":
+            if event.name == ENCODER and self.current == "profile_run":
+                self.encoder_since = time
+                return
             if (
                 event.name == "import"
                 and self.current_since is not None
@@ -568,8 +574,13 @@ class RankTime:
         Before vLLM 0.18 the total is the sum of the parts, which have their own lines, and is
         printed when the last graph has run (`compilation/monitor.py`): no time of its own.
         Between Dynamo and the first graph lies nothing but the rest of the compilation
-        (`compilation/backends.py`, `VllmBackend.__call__`).
+        (`compilation/backends.py`, `VllmBackend.__call__`), and before the first of a profiling
+        run nothing but its encoder (`v1/worker/gpu_model_runner.py profile_run`).
         """
+        since, self.encoder_since = self.encoder_since, None
+        is_first = "profile_run" not in self.ended and event.what != "total"
+        if since is not None and is_first:
+            self.spans.append(Span(ENCODER, since, time - duration_s, BOUNDED))
         traced, self.traced_at = (
             self.traced_at,
             time if event.what == "dynamo" else None,
