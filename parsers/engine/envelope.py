@@ -22,7 +22,15 @@ from parsers.engine.stamps import Outer, full_stamp, outer_stamp
 
 LEVELS = "DEBUG|INFO|WARNING|ERROR|CRITICAL"
 
-_ANSI = re.compile(r"(?:\x1b|\^\[)(?:\[[0-9;?]{0,32}[A-Za-z]|\][^\x07]{0,200}\x07)")
+# rsyslog writes the escape character as `#033`, others as its symbol or as Python does, and
+# what is copied from a web console lacks it.
+_ANSI = re.compile(
+    r"(?:\x1b|\^\[|[\u241b\ufffd]|#033|\\(?:x1[bB]|033|u001[bB]))"
+    r"(?:\[[0-9;?]{0,32}[A-Za-z]|\][^\x07]{0,200}\x07)|"
+    r"\[(?:[0-9]{1,2};){0,2}(?:[01]|[39][0-9])m(?!\])"
+)
+COLOUR_END = "0m"
+"""In every line with a colour: vLLM ends it by `[0;0m`, others by `[0m`."""
 _CARET_CR = re.compile(r"\^M(?=\s|$)|\^M")
 
 # LEVEL MM-DD HH:MM:SS [file.py:LINE] message; the opening bracket is younger.

@@ -31,6 +31,12 @@ def in_json(line: str, **fields: Any) -> str:
     return json.dumps({"log": f"{line}\n", "stream": "stderr", **fields})
 
 
+def with_colours(line: str, escape: str) -> str:
+    """The name of a process in vLLM's colours (`utils/system_utils.py`, `_add_prefix`)."""
+    colours = rf"{escape}[1;36m\1{escape}[0;0m"
+    return re.sub(r"^(\((?:\w[\w ]{0,60} )?pid=\d+\))", colours, line)
+
+
 POD = {"namespace_name": "llm", "pod_name": "vllm-0", "container_name": "vllm"}
 ACCESS = '10.0.0.1 - - [24/Nov/2026:12:00:00 +0000] "GET /x HTTP/1.1" 200 12 "-" "curl"'
 CARRIERS: dict[str, Callable[[Lines], str]] = {
@@ -48,6 +54,8 @@ CARRIERS: dict[str, Callable[[Lines], str]] = {
     "code block": lambda lines: "\n".join(["My log:", "", "```", *lines, "```", ""]),
     "terminal": each(lambda _, line: f"{line}  "),
     "colours": each(lambda _, line: f"\x1b[0m{line}\x1b[0m"),
+    "colours, copied": each(lambda _, line: with_colours(line, "")),
+    "colours, rsyslog": each(lambda _, line: with_colours(line, "#033")),
     "proxy beside it": each(lambda i, line: line + f"\n{ACCESS}" * (i % 7 == 3)),
 }
 CUT = ("made_kubernetes_cri.log", "made_hard_wrapped.log")

@@ -711,3 +711,20 @@ def test_a_graph_behind_lines_that_are_missing_has_no_time():
 
     assert times("prompt", "query_len:128 num_blocks:0") == [1.0, None, 1.0, None]
     assert times("Prompt", "seq_len:128") == [1.0, 4.0, 1.0, None]
+
+
+def test_a_rank_whose_loading_is_not_in_the_log_has_no_profiling_run_from_its_start_on():
+    text = HEAD
+    for rank in (1, 0):
+        text += line(
+            20, "parallel_state.py:1",
+            f"rank {rank} in world size 2 is assigned as DP rank 0, PP rank 0, TP rank {rank}",
+        ).replace("(EngineCore pid=7)", f"(Worker_TP{rank} pid={rank + 8})")  # fmt: skip
+    for rank in (1, 0):
+        text += line(
+            90, "gpu_worker.py:2", "Available KV cache memory: 10.04 GiB"
+        ).replace("(EngineCore pid=7)", f"(Worker_TP{rank} pid={rank + 8})")
+    found = phases(text)
+    assert not {
+        name for name in found if name.startswith(("profile_run", "init_worker"))
+    }

@@ -274,7 +274,10 @@ class RankTime:
         elif (
             before is not None
             and not is_cut
-            and (self.prints_few_lines or not self.skips(name, is_end=True))
+            and (
+                (self.prints_few_lines and name in _LOADING)
+                or not self.skips(name, is_end=True)
+            )
         ):
             self.spans.append(Span(name, before, time, BOUNDED))
         is_later = _ORDER.get(name, -1) > _ORDER.get(self.current or "", math.inf)
