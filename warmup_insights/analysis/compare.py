@@ -9,8 +9,8 @@ unknown for one of the two is `unknown`, one that cannot be judged between these
 from __future__ import annotations
 
 import string
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import msgspec
@@ -266,12 +266,23 @@ def _change(phase: str, old: Run, new: Run, fit: Comparability) -> BucketChange:
     if reason is not None:
         unknown = (None,) * 5
         return BucketChange(run_id, phase, *unknown, (), (), (), (), None, None, reason)
-    costs = [_costs(rows, phase) for _, rows in (old, new)]
+    first, second = (
+        {row.bucket: row for row in rows if row.phase == phase}
+        for _, rows in (old, new)
+    )
     gained, lost = _graphs(old[0], new[0], phase)
     common = sorted(before & after)
-    both = [b for b in common if b not in {*(gained or ()), *(lost or ())}]
-    if fit.device_reason is not None:
-        both = []
+    is_judged = fit.device_reason is None
+    both = [
+        CostChange(
+            bucket,
+            (first[bucket].duration_s, second[bucket].duration_s),
+            (first[bucket].memory_bytes, second[bucket].memory_bytes),
+        )
+        for bucket in common
+        if is_judged and bucket in first and bucket in second
+        if bucket not in (gained or ()) and bucket not in (lost or ())
+    ]
     added, removed = tuple(sorted(after - before)), tuple(sorted(before - after))
     return BucketChange(
         run_id,
@@ -281,10 +292,10 @@ def _change(phase: str, old: Run, new: Run, fit: Comparability) -> BucketChange:
         len(common),
         gained,
         lost,
-        *_moved(old[0], new[0], costs, both, 0, "s"),
-        *_moved(old[0], new[0], costs, both, 1, "bytes"),
-        _total(costs[1], added),
-        _total(costs[0], removed),
+        *_moved(old[0], new[0], [(cost.duration_s, cost) for cost in both], "s"),
+        *_moved(old[0], new[0], [(cost.memory_bytes, cost) for cost in both], "bytes"),
+        _seconds(second, added),
+        _seconds(first, removed),
     )
 
 
@@ -299,44 +310,29 @@ def _graphs(
     return tuple(sorted(second - first)), tuple(sorted(first - second))
 
 
-_Cost = tuple[float | None, int | None]
-
-
-def _costs(rows: Sequence[BucketRow], phase: str) -> Mapping[Bucket, _Cost]:
-    return {
-        row.bucket: (row.duration_s, row.memory_bytes)
-        for row in rows
-        if row.phase == phase
-    }
-
-
-def _total(costs: Mapping[Bucket, _Cost], buckets: Sequence[Bucket]) -> float | None:
+def _seconds(
+    rows: Mapping[Bucket, BucketRow], buckets: Sequence[Bucket]
+) -> float | None:
     """Seconds of all the buckets; None unless each is known."""
-    seconds = [costs.get(bucket, (None, None))[0] for bucket in buckets]
-    known = [value for value in seconds if value is not None]
-    return sum(known) if len(known) == len(seconds) else None
+    known = [rows[bucket].duration_s for bucket in buckets if bucket in rows]
+    seconds = [value for value in known if value is not None]
+    return sum(seconds) if len(seconds) == len(buckets) else None
 
 
 def _moved(
     old: RunSummary,
     new: RunSummary,
-    costs: Sequence[Mapping[Bucket, _Cost]],
-    buckets: Sequence[Bucket],
-    index: int,
+    costs: Iterable[tuple[tuple[float | None, float | None], CostChange]],
     unit: Unit,
 ) -> tuple[tuple[CostChange, ...], tuple[CostChange, ...]]:
-    """The buckets of which one of the costs is noticeably higher, and those where lower."""
+    """Of one of two costs of buckets: those where it is noticeably higher, and lower."""
     found = []
-    for bucket in buckets:
-        first, second = (each.get(bucket, (None, None)) for each in costs)
-        before, after = first[index], second[index]
+    for (before, after), change in costs:
         if before is None or after is None:
             continue
-        difference = after - before
         step = max(resolution(old, before, unit), resolution(new, after, unit))
-        if abs(difference) > max(step, NOTICEABLE * abs(before)):
-            pairs = (first[0], second[0]), (first[1], second[1])
-            found.append((difference, CostChange(bucket, *pairs)))
+        if abs(after - before) > max(step, NOTICEABLE * abs(before)):
+            found.append((after - before, change))
     found.sort(key=lambda item: (-abs(item[0]), item[1].bucket))
     return (
         tuple(change for difference, change in found if difference > 0),
@@ -506,7 +502,7 @@ class RunHead:
     device: str | None
     synthetic: bool
     title: str
-    head: str = ""
+    head: str
     """What heads its column and stands for it in notes: the title, or a letter where
     titles are long."""
 
@@ -620,8 +616,17 @@ def change(
     # What a model of a device computes is the same for equal starts.
     is_measured = "simulated" not in (old.device.kind, new.device.kind)
     is_time = figure.unit == "s" or figure.group == "serving"
-    is_noise = is_time and figure.better is not None and is_near and is_measured
-    verdict = _verdict(figure, difference, fit, is_same=is_same, is_noise=is_noise)
+    if fit.reason(figure) is not None:
+        verdict = "not_comparable"
+    elif is_same:
+        verdict = "same"
+    elif figure.better is None:
+        verdict = "changed"
+    elif is_time and is_near and is_measured:
+        verdict = "noise"
+    else:
+        is_better = (difference > 0) == (figure.better == "higher")
+        verdict = "better" if is_better else "worse"
     return Change(difference, percent, verdict, is_same)
 
 
@@ -632,25 +637,6 @@ def _slack(figure: Figure, old: RunSummary, new: RunSummary) -> float:
         slack += 1.0  # what was rounded is stored in whole bytes
     least = SAME_SHARE if figure.unit in ("s", "bytes") else 0.0
     return max(slack, least * abs(figure.read(old) or 0.0))
-
-
-def _verdict(
-    figure: Figure,
-    difference: float,
-    fit: Comparability,
-    *,
-    is_same: bool,
-    is_noise: bool,
-) -> str:
-    if fit.reason(figure) is not None:
-        return "not_comparable"
-    if is_same:
-        return "same"
-    if is_noise:
-        return "noise"
-    if figure.better is None:
-        return "changed"
-    return "better" if (difference > 0) == (figure.better == "higher") else "worse"
 
 
 def _row(
@@ -693,30 +679,26 @@ def _misses(summaries: Sequence[RunSummary]) -> tuple[MissRow, ...]:
 
 
 def _heads(summaries: Sequence[RunSummary]) -> tuple[RunHead, ...]:
-    runs = [_head(summary) for summary in summaries]
-    titles = [run.title for run in runs]
-    if max(map(len, titles)) <= MAX_HEAD and len({*titles}) == len(titles):
-        return tuple(replace(run, head=run.title) for run in runs)
-    letters = string.ascii_uppercase
+    heads = [summary.title for summary in summaries]
+    if max(map(len, heads)) > MAX_HEAD or len({*heads}) < len(heads):
+        numbers = [f"#{number}" for number in range(1, len(heads) + 1)]
+        heads = [*string.ascii_uppercase, *numbers[len(string.ascii_uppercase) :]]
     return tuple(
-        replace(run, head=letters[n] if n < len(letters) else f"#{n + 1}")
-        for n, run in enumerate(runs)
-    )
-
-
-def _head(summary: RunSummary) -> RunHead:
-    return RunHead(
-        run_id=summary.run_id,
-        label=summary.label,
-        source=summary.source.name,
-        status=summary.status,
-        serving_end=serving_words(summary),
-        engine=summary.engine.name,
-        version=summary.engine.version,
-        model=summary.model,
-        device=summary.device.name or summary.device.kind,
-        synthetic=summary.synthetic,
-        title=summary.title,
+        RunHead(
+            run_id=summary.run_id,
+            label=summary.label,
+            source=summary.source.name,
+            status=summary.status,
+            serving_end=serving_words(summary),
+            engine=summary.engine.name,
+            version=summary.engine.version,
+            model=summary.model,
+            device=summary.device.name or summary.device.kind,
+            synthetic=summary.synthetic,
+            title=summary.title,
+            head=head,
+        )
+        for summary, head in zip(summaries, heads, strict=False)
     )
 
 

@@ -40,16 +40,15 @@ def comparison_tables(result: Comparison, *, full: bool = False) -> list[TextTab
 
     Without `full`, figures that are the same in every run are left out.
     """
-    heads = {run.run_id: run.head for run in result.runs}
-    names = list(heads.values())
+    names = [run.head for run in result.runs]
     tables = [
         runs_table(result.runs),
         settings_table(result.settings, names),
-        *_figures(result, heads, full),
+        *_figures(result, names, full),
         gaps_table(result, names),
-        _memory(result, heads),
+        _memory(result, names),
         bucket_sets_table(result),
-        *_costs(result.buckets, heads),
+        _costs(result),
         misses_table(result, names, MOST_MISSES),
     ]
     return [table for table in tables if table.rows]
@@ -145,27 +144,21 @@ _GROUPS = (
 
 
 def _figures(
-    result: Comparison, heads: dict[str, str], full: bool
+    result: Comparison, names: Sequence[str], full: bool
 ) -> Iterator[TextTable]:
-    names = list(heads.values())
     header = ["figure", names[0]]
     for name in names[1:]:
         header += [name, "change"]
     right = range(1, len(header))
     for group, title in _GROUPS:
         rows = result.phases if group == "phases" else result.figures
-        cells = [
-            _figure_cells(row)
-            for row in rows
-            if row.group == group and (full or row.is_telling)
-        ]
+        cells = []
+        for row in rows:
+            if row.group == group and (full or row.is_telling):
+                first, *others = row.texts
+                pairs = zip(others, change_texts(row), strict=True)
+                cells.append([row.title, first, *(c for pair in pairs for c in pair)])
         yield make_table(title, header, cells, right=right)
-
-
-def _figure_cells(row: FigureRow) -> list[str]:
-    first, *others = row.texts
-    pairs = zip(others, change_texts(row), strict=True)
-    return [row.title, first, *(cell for pair in pairs for cell in pair)]
 
 
 def gaps_table(result: Comparison, names: Sequence[str]) -> TextTable:
@@ -184,14 +177,14 @@ def gaps_table(result: Comparison, names: Sequence[str]) -> TextTable:
     return make_table(title, header, rows, right=range(2, len(header)))
 
 
-def _memory(result: Comparison, heads: dict[str, str]) -> TextTable:
+def _memory(result: Comparison, names: Sequence[str]) -> TextTable:
     labels = dict.fromkeys(part.label for parts in result.memory for part in parts)
     sizes = [{part.label: part.bytes for part in parts} for parts in result.memory]
     rows = [
         (label, *(format_bytes(s[label]) if label in s else "?" for s in sizes))
         for label in labels
     ]
-    header = ("part", *heads.values())
+    header = ("part", *names)
     return make_table("Memory budget", header, rows, right=range(1, len(header)))
 
 
@@ -212,15 +205,7 @@ def bucket_sets_table(result: Comparison) -> TextTable:
                 _shapes(change.removed, change.removed_cost_s),
                 _shapes(change.captured, None),
                 _shapes(change.uncaptured, None),
-                *(
-                    str(len(cost))
-                    for cost in (
-                        change.slower,
-                        change.faster,
-                        change.larger,
-                        change.smaller,
-                    )
-                ),
+                *(str(len(costs)) for costs in _moved(change)),
             )
         )
     header = (
@@ -241,41 +226,28 @@ def _shapes(shapes: Sequence[Bucket] | None, seconds: float | None) -> str:
     return text + (f" ({format_duration(seconds)})" if seconds is not None else "")
 
 
-def _costs(
-    changes: Sequence[BucketChange], heads: dict[str, str]
-) -> Iterator[TextTable]:
-    rows = [
-        (heads[change.run_id], change.phase, *_cost_cells(cost))
-        for change in changes
-        for cost in _most_moved(change)
-    ]
+def _moved(change: BucketChange) -> tuple[tuple[CostChange, ...], ...]:
+    return change.slower, change.faster, change.larger, change.smaller
+
+
+def _costs(result: Comparison) -> TextTable:
+    heads = {run.run_id: run.head for run in result.runs}
+    rows = []
+    for change in result.buckets:
+        most = {cost.bucket: cost for costs in _moved(change) for cost in costs[:3]}
+        rows += [
+            (
+                heads[change.run_id], change.phase, str(cost.bucket),
+                *(format_duration(value) for value in cost.duration_s),
+                *(format_bytes(value) for value in cost.memory_bytes),
+            )
+            for cost in most.values()
+        ]  # fmt: skip
     header = (
-        "run",
-        "phase",
-        "bucket",
-        "time before",
-        "after",
-        "memory before",
-        "after",
-    )
+        "run", "phase", "bucket", "time before", "after", "memory before", "after",
+    )  # fmt: skip
     title = "Buckets whose cost changed most"
-    yield make_table(title, header, rows, right=range(3, 7))
-
-
-def _most_moved(change: BucketChange) -> list[CostChange]:
-    seen: dict[Bucket, CostChange] = {}
-    for group in (change.slower, change.faster, change.larger, change.smaller):
-        for cost in group[:3]:
-            seen.setdefault(cost.bucket, cost)
-    return list(seen.values())
-
-
-def _cost_cells(cost: CostChange) -> tuple[str, ...]:
-    return (
-        str(cost.bucket),
-        *(format_duration(value) for value in cost.duration_s),
-        *(format_bytes(value) for value in cost.memory_bytes),
-    )
+    return make_table(title, header, rows, right=range(3, 7))
 
 
 def misses_table(
