@@ -76,7 +76,14 @@ class GraphCapture:
             else:
                 self._runtime_captured(runtime, item, captured)
         if not runtime.is_enabled:
-            self._note_off(runtime)
+            left = (
+                "no memory is left for graphs" if runtime.missing else "nothing is left"
+            )
+            self.emitter.emit(
+                Note,
+                topic="graph_capture_off",
+                text=f"Capturing while serving is switched off: {left}.",
+            )
 
     def _divide(self, budget: MemoryBudget) -> GraphBudget:
         free = self.engine.device.memory().free_bytes
@@ -121,10 +128,8 @@ class GraphCapture:
     def _capture_candidate(self, candidate: Candidate) -> int:
         free = self.engine.device.memory().free_bytes
         captured = self._measure(candidate.phase, candidate.bucket)
-        item, place = (
-            (candidate.phase, candidate.bucket),
-            (candidate.index, candidate.total),
-        )
+        item = candidate.phase, candidate.bucket
+        place = candidate.index, candidate.total
         self._emit_captured(item, captured, candidate.estimate_bytes, place)
         self.emitter.emit(
             WarmupStep,
@@ -166,12 +171,13 @@ class GraphCapture:
                     estimate_bytes=candidate.estimate_bytes,
                     available_bytes=candidate.available_bytes,
                 )
-            total = len(captures.captured) + len(captures.skipped)
+            count = len(captures.captured)
+            total = count + len(captures.skipped)
             self.emitter.emit(
                 CaptureSummary,
                 phase=captures.phase,
-                captured_reported=len(captures.captured),
-                percent_reported=_percent(len(captures.captured), total),
+                captured_reported=count,
+                percent_reported=100 * count / total if total else None,
                 used_bytes=captures.used_bytes,
                 buckets=captures.buckets,
             )
@@ -244,15 +250,3 @@ class GraphCapture:
             available_bytes=int(runtime.budget_bytes),
         )
         runtime.missing.remove(item)
-
-    def _note_off(self, runtime: RuntimeCapture) -> None:
-        why = "no memory is left for graphs" if runtime.missing else "nothing is left"
-        self.emitter.emit(
-            Note,
-            topic="graph_capture_off",
-            text=f"Capturing while serving is switched off: {why}.",
-        )
-
-
-def _percent(part: int, whole: int) -> float | None:
-    return 100 * part / whole if whole else None
