@@ -65,7 +65,8 @@ class GraphCapture:
         item = runtime.choose(phase, bucket) if runtime is not None else None
         if runtime is None or item is None:
             return
-        if runtime.estimate_bytes(item) >= runtime.budget_bytes:
+        estimate = runtime.estimate_bytes(item)
+        if estimate >= runtime.budget_bytes:
             self._give_up(runtime, item, "the estimate exceeds what is left")
         else:
             try:
@@ -74,7 +75,15 @@ class GraphCapture:
                 # Serving goes on without the graph, as it would without the strategy.
                 self._give_up(runtime, item, str(error))
             else:
-                self._runtime_captured(runtime, item, captured)
+                self._emit_captured(item, captured, estimate)
+                self.emitter.emit(
+                    LazyCapture,
+                    num_tokens=num_tokens(item[1]),
+                    duration_s=captured.duration_s,
+                    memory_bytes=captured.used_bytes,
+                    time=captured.began,
+                )
+                runtime.captured(item, captured.used_bytes)
         if not runtime.is_enabled:
             left = (
                 "no memory is left for graphs" if runtime.missing else "nothing is left"
@@ -207,19 +216,6 @@ class GraphCapture:
                     "left_bytes": int(runtime.budget_bytes),
                 },
             )
-
-    def _runtime_captured(
-        self, runtime: RuntimeCapture, item: PhaseBucket, captured: Measured
-    ) -> None:
-        self._emit_captured(item, captured, runtime.estimate_bytes(item))
-        self.emitter.emit(
-            LazyCapture,
-            num_tokens=num_tokens(item[1]),
-            duration_s=captured.duration_s,
-            memory_bytes=captured.used_bytes,
-            time=captured.began,
-        )
-        runtime.captured(item, captured.used_bytes)
 
     def _emit_captured(
         self,
