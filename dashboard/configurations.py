@@ -6,7 +6,9 @@ The figures, the marks and the pick are those of `analysis.pareto`, which `sweep
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import replace
 from typing import Any, NamedTuple
 
@@ -27,7 +29,7 @@ from warmup_insights.analysis.pareto import (
     settings_text,
 )
 from warmup_insights.analysis.plan.cache import CachePlan
-from warmup_insights.analysis.plan.planning import Plan, Planner, PlanSettings
+from warmup_insights.analysis.plan.planning import Planner, PlanSettings
 from warmup_insights.bucketing.base import WITHOUT_BUCKETS
 from warmup_insights.errors import InputError
 from warmup_insights.export.plans import cache_table
@@ -118,26 +120,14 @@ def axes_of(
 def planned(planner: Planner, settings: PlanSettings) -> list[ConfigurationRow]:
     """What the run behind a planner would give with these settings and other utilisations
     and reserves."""
-    plans = [
-        _plan(
-            planner,
-            replace(
-                settings,
-                gpu_memory_utilization=utilization,
-                graph_reserved_mem=reserve,
-            ),
+    plans = []
+    for utilization, reserve in itertools.product(UTILIZATIONS, RESERVES):
+        other = replace(
+            settings, gpu_memory_utilization=utilization, graph_reserved_mem=reserve
         )
-        for utilization in UTILIZATIONS
-        for reserve in RESERVES
-    ]
-    return planned_rows([plan for plan in plans if plan is not None])
-
-
-def _plan(planner: Planner, settings: PlanSettings) -> Plan | None:
-    try:
-        return planner.plan(settings)
-    except InputError:
-        return None
+        with suppress(InputError):
+            plans.append(planner.plan(other))
+    return planned_rows(plans)
 
 
 def cache_frame(plans: Sequence[CachePlan]) -> pd.DataFrame:

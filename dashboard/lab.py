@@ -11,6 +11,7 @@ from warmup_insights.analysis.plan.regenerate import bucketing_inputs
 from warmup_insights.bucketing.base import STRATEGY_NAMES, StrategyName
 from warmup_insights.bucketing.generate import STRATEGIES
 from warmup_insights.bucketing.padding import (
+    Assumption,
     LengthDistribution,
     Trial,
     assume_lengths,
@@ -25,14 +26,17 @@ STRATEGY_TITLES: dict[StrategyName, str] = {
     name: STRATEGIES[name].title for name in STRATEGY_NAMES.values()
 }
 FROM_FILE = "VLLM_BUCKETING_FROM_FILE"
-DEFAULTS: dict[str, int] = {
-    "max_num_seqs": 64,
-    "max_num_batched_tokens": 8192,
-    "max_model_len": 4096,
-    "block_size": 128,
-    "num_kv_blocks": 2048,
-}
-"""What the form holds before anybody changes it."""
+LIMITS: dict[str, tuple[str, str, int]] = {
+    "max_num_seqs": ("max_num_seqs", "Requests per step at most", 64),
+    "max_num_batched_tokens": (
+        "max_num_batched_tokens", "Prompt tokens per step at most", 8192,
+    ),
+    "max_model_len": ("max_model_len", "Tokens of one request at most", 4096),
+    "block_size": ("block_size", "Tokens per KV block", 128),
+    "num_kv_blocks": ("KV blocks", "Blocks of the KV cache", 2048),
+}  # fmt: skip
+"""The fields of the form: their title, what they mean, and what they hold before anybody
+changes it."""
 
 
 def read_overrides(text: str) -> dict[str, str]:
@@ -54,13 +58,11 @@ def read_overrides(text: str) -> dict[str, str]:
     return found
 
 
-def read_lengths(text: str, assumption: str, longest: int) -> LengthDistribution:
+def read_lengths(text: str, assumption: Assumption, longest: int) -> LengthDistribution:
     """Request lengths from text, else an assumption; raises InputError."""
     if text.strip():
         return parse_lengths(text.splitlines(), "the lengths")
-    return assume_lengths(
-        "uniform" if assumption == "uniform" else "log-uniform", longest
-    )
+    return assume_lengths(assumption, longest)
 
 
 def limits_of(summary: RunSummary) -> dict[str, int]:

@@ -71,7 +71,7 @@ def edit(run: RunRecord) -> None:
 @st.dialog("Delete runs")
 def delete(runs: list[RunRecord]) -> None:
     """Delete runs after a second question."""
-    names = [_name(run) for run in runs]
+    names = [f"{run.run_id}  {short_name(run.name)}" for run in runs]
     st.markdown(
         f"Delete {len(runs)} run{'s' if len(runs) > 1 else ''} with all events? "
         "This cannot be undone. A log that is read again comes back."
@@ -84,10 +84,6 @@ def delete(runs: list[RunRecord]) -> None:
             st.rerun()
     if row.button("Keep"):
         st.rerun()
-
-
-def _name(run: RunRecord) -> str:
-    return f"{run.run_id}  {short_name(run.name)}"
 
 
 def report_button(runs: Sequence[RunRecord], key: str) -> None:

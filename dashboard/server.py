@@ -74,15 +74,6 @@ _THEME = {
 }
 
 
-def allowed_hosts(host: str, more: Sequence[str] = ()) -> list[str]:
-    """Names by which a server on this machine may be called; empty means any.
-
-    A page elsewhere whose name was pointed at this machine (DNS rebinding) may not
-    talk to a server that this machine alone can reach.
-    """
-    return [*LOCAL, *more] if host in LOCAL else list(more)
-
-
 def options(
     *,
     host: str,
@@ -91,7 +82,12 @@ def options(
     open_browser: bool,
     allow_hosts: Sequence[str] = (),
 ) -> list[str]:
-    """Streamlit's options for a server, as arguments."""
+    """Streamlit's options for a server, as arguments.
+
+    A page elsewhere whose name was pointed at this machine (DNS rebinding) may not talk to
+    a server that this machine alone can reach; without names it may be called by any.
+    """
+    names = [*LOCAL, *allow_hosts] if host in LOCAL else allow_hosts
     chosen = {
         "server.address": host,
         "server.port": str(port),
@@ -102,7 +98,7 @@ def options(
     }
     return [
         *(f"--{name}={value}" for name, value in chosen.items()),
-        *(f"--server.allowedHosts={name}" for name in allowed_hosts(host, allow_hosts)),
+        *(f"--server.allowedHosts={name}" for name in names),
     ]
 
 

@@ -36,6 +36,10 @@ MOST_COMPARED = 12
 """Runs side by side."""
 UNKNOWN = "\u2013"
 """What a table shows where nothing is known."""
+DOUBTFUL = st.column_config.TextColumn(
+    "Contradictory", help="Figures of this row whose evidence contradicts itself"
+)
+"""The column of figures of a list of runs that contradict themselves."""
 _BUTTONS = [["toImage"], ["zoom2d", "resetScale2d"]]
 
 
@@ -107,15 +111,6 @@ def headline(figures: Sequence[Headline], *, even: bool = True) -> None:
                 border=True,
                 height="stretch" if even else "content",
             )
-
-
-def doubtful_column(rows: pd.DataFrame) -> Any:
-    """The column of figures whose evidence contradicts itself; none when there are none."""
-    if not rows["doubtful"].notna().any():
-        return None
-    return st.column_config.TextColumn(
-        "Contradictory", help="Figures of this row whose evidence contradicts itself"
-    )
 
 
 def status_badges(status: str, summary: RunSummary) -> None:
@@ -282,8 +277,16 @@ class View:
         """A key of a widget that is another one for another run."""
         return f"{self.run.run_id}-{name}"
 
-    def chart(self, picture: Picture, key: str, *, selectable: bool = False) -> Any:
-        """A picture of this run in its frame; the selection of a selectable one."""
+    def chart(
+        self, picture: Picture, key: str, *, selectable: bool = False,
+        without: tuple[str, str] | None = None,
+    ) -> Any:  # fmt: skip
+        """A picture of this run in its frame; the selection of a selectable one.
+
+        `without` is what stands in its place where it has no data: a title and why.
+        """
+        if without is not None and picture.frame.empty:
+            return empty(*without)
         return chart(
             picture,
             key=self.key(key),

@@ -6,7 +6,6 @@ from collections.abc import Mapping
 from typing import cast
 
 import streamlit as st
-from streamlit.delta_generator import DeltaGenerator
 
 from dashboard import data, lab, widgets
 from dashboard.charts.base import Picture
@@ -23,7 +22,7 @@ from dashboard.text import markdown
 from warmup_insights.analysis.plan.regenerate import rules_version
 from warmup_insights.bucketing.base import StrategyName
 from warmup_insights.bucketing.file import format_bucket_file
-from warmup_insights.bucketing.padding import LengthDistribution, Trial
+from warmup_insights.bucketing.padding import Assumption, LengthDistribution, Trial
 from warmup_insights.bucketing.versions import (
     MAIN,
     NEWEST_RELEASE,
@@ -35,17 +34,7 @@ from warmup_insights.model.run import RunRecord
 from warmup_insights.model.summary import BucketRow
 from warmup_insights.units import format_duration
 
-_WORDS = {
-    "max_num_seqs": ("max_num_seqs", "Requests per step at most"),
-    "max_num_batched_tokens": (
-        "max_num_batched_tokens",
-        "Prompt tokens per step at most",
-    ),
-    "max_model_len": ("max_model_len", "Tokens of one request at most"),
-    "block_size": ("block_size", "Tokens per KV block"),
-    "num_kv_blocks": ("KV blocks", "Blocks of the KV cache"),
-}
-_ASSUMPTIONS = {
+_ASSUMPTIONS: dict[Assumption, str] = {
     "uniform": "every length equally likely",
     "log-uniform": "every order of magnitude equally likely",
 }
@@ -77,8 +66,8 @@ def _base() -> RunRecord | None:
     """A run whose limits fill the form."""
     if data.store().newest_change()[0] == 0:
         return None
-    known = names(tuple(requested_runs()))
     requested = requested_runs()
+    known = names(tuple(requested))
     chosen = st.selectbox(
         "Start from a run", list(known), format_func=known.__getitem__,
         index=list(known).index(requested[0]) if requested else None, placeholder="No run",
@@ -103,7 +92,7 @@ def _version(base: RunRecord | None) -> str:
 
 def _form(
     base: RunRecord | None,
-) -> tuple[dict[str, int], str, str, str, list[StrategyName]]:
+) -> tuple[dict[str, int], str, str, Assumption, list[StrategyName]]:
     summary = None if base is None else data.summary(base)
     stated = {} if summary is None else lab.limits_of(summary)
     key = "lab" if base is None else f"lab-{base.run_id}"
@@ -112,16 +101,19 @@ def _form(
         default=list(lab.STRATEGY_TITLES), key=f"{key}-strategies",
         format_func=lambda name: lab.STRATEGY_TITLES[cast(StrategyName, name)],
     )  # fmt: skip
-    limits = {}
-    for (name, (words, explanation)), place in zip(
-        _WORDS.items(), _places(), strict=True
-    ):
-        limits[name] = int(
+    first, wide, last = st.columns(2), st.container(), st.columns(2)
+    places = (first[0], wide, first[1], *last)  # the longest name stands by itself
+    limits = {
+        name: int(
             place.number_input(
-                words, 1, 10_000_000, stated.get(name, lab.DEFAULTS[name]),
-                help=explanation, key=f"{key}-{name}",
+                words, 1, 10_000_000, stated.get(name, default), help=explanation,
+                key=f"{key}-{name}",
             )
-        )  # fmt: skip
+        )
+        for (name, (words, explanation, default)), place in zip(
+            lab.LIMITS.items(), places, strict=True
+        )
+    }  # fmt: skip
     variables = st.text_area(
         "Variables", "" if summary is None else lab.variables_of(summary),
         key=f"{key}-variables", height=110, max_chars=20_000,
@@ -133,19 +125,11 @@ def _form(
         placeholder="350 12\n1200 3", help="Tokens, and how often, one pair a line",
     )  # fmt: skip
     assumption = st.selectbox(
-        "Without lengths, assume", list(_ASSUMPTIONS), format_func=lambda name: _ASSUMPTIONS[name],
+        "Without lengths, assume", list(_ASSUMPTIONS), format_func=_ASSUMPTIONS.__getitem__,
         disabled=bool(lengths.strip()), key=f"{key}-assumption",
     )  # fmt: skip
     chosen = [name for name in lab.STRATEGY_TITLES if name in strategies]
-    return limits, variables, lengths, str(assumption), chosen
-
-
-def _places() -> list[DeltaGenerator]:
-    """Where the five limits stand: the one with the longest name by itself."""
-    first = st.columns(2)
-    wide = st.container()
-    last = st.columns(2)
-    return [first[0], wide, first[1], last[0], last[1]]
+    return limits, variables, lengths, assumption, chosen
 
 
 def _side_by_side(

@@ -51,7 +51,13 @@ def _refreshed() -> None:
         runs = data.going_on()
         _just_finished(runs)
         if not runs:
-            _nothing()
+            widgets.empty(
+                "Nothing is going on",
+                "Runs appear here while they are recorded or while a growing log is "
+                "followed:",
+                "warmup-insights ingest --follow server.log\nwarmup-insights run\n"
+                "warmup-insights vllm serve MODEL",
+            )
             return
         for run in runs:
             _show(run)
@@ -74,15 +80,6 @@ def _just_finished(runs: list[RunRecord]) -> None:
             widgets.status_badges(status, summary)
             widgets.open_run(run_id)
     seen.update(dict.fromkeys(going_on))
-
-
-def _nothing() -> None:
-    widgets.empty(
-        "Nothing is going on",
-        "Runs appear here while they are recorded or while a growing log is followed:",
-        "warmup-insights ingest --follow server.log\nwarmup-insights run\n"
-        "warmup-insights vllm serve MODEL",
-    )
 
 
 def _show(run: RunRecord) -> None:

@@ -283,7 +283,7 @@ def _columns(table: pd.DataFrame) -> dict[str, Any]:
         "run_id": "Id",
         "name": column.TextColumn("Run", width=widgets.text_width(table, "name")),
         "best": column.CheckboxColumn("Not beaten"),
-        "doubtful": widgets.doubtful_column(table),
+        "doubtful": widgets.DOUBTFUL if table["doubtful"].notna().any() else None,
         **figures,
         "captured_percent": column.ProgressColumn(
             "Captured (%)", format="%.1f", min_value=0.0, max_value=100.0

@@ -193,9 +193,7 @@ def _columns(table: pd.DataFrame) -> dict[str, Any]:
         "engine": column.TextColumn("Engine", width=150),
         "device": column.TextColumn("Device", width=110),
         "model": column.TextColumn("Model", width=150),
-        "doubtful": column.TextColumn(
-            "Contradictory", help="Figures of this row whose evidence contradicts itself"
-        ),
+        "doubtful": widgets.DOUBTFUL,
         "figures": column.TextColumn(
             "Figures", width=85,
             help="Made up or simulated runs are not from a real device",

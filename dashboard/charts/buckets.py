@@ -301,8 +301,10 @@ def _signs(grid: _Grid, states: Sequence[str]) -> dict[str, Any]:
 
 def _add_amounts(figure: Figure, grid: _Grid, gap: int, *, by: str) -> None:
     is_time = by == "duration_s"
-    unit, factor = ("s", 1.0) if is_time else _memory_unit(grid.buckets[by])
-    amounts = [None if pd.isna(v) else v / factor for v in grid.buckets[by]]
+    values = grid.buckets[by]
+    largest = values.dropna().abs().max() if values.notna().any() else 0
+    unit, factor = ("s", 1.0) if is_time else size_unit(largest)
+    amounts = [None if pd.isna(v) else v / factor for v in values]
     figure.add_trace(
         go.Heatmap(
             z=grid.fill(amounts), x=grid.xs, y=grid.ys, colorscale=HEAT, xgap=gap,
@@ -315,10 +317,6 @@ def _add_amounts(figure: Figure, grid: _Grid, gap: int, *, by: str) -> None:
         )
     )  # fmt: skip
     figure.update_layout(showlegend=False)
-
-
-def _memory_unit(values: pd.Series) -> tuple[str, float]:
-    return size_unit(values.dropna().abs().max() if values.notna().any() else 0)
 
 
 def _add_markers(figure: Figure, grid: _Grid) -> None:

@@ -37,6 +37,7 @@ from warmup_insights.model.summary import (
     MemoryFacts,
     RunSummary,
     ServingEnd,
+    StepCost,
 )
 from warmup_insights.units import format_bytes, format_duration
 
@@ -239,8 +240,7 @@ def capture_points(rows: Sequence[BucketRow]) -> tuple[pd.DataFrame, bool]:
     first = next((c.free_before_bytes for c, _ in chosen if c.free_before_bytes), None)
     points, taken = [], 0
     for position, (cost, row) in enumerate(chosen, 1):
-        after = cost.free_after_bytes
-        free = cost.free_before_bytes if after is None else after
+        free = _free_with(cost)
         taken = taken + (cost.memory_bytes or 0) if first is None else taken
         total = taken if first is None or free is None else first - free
         points.append((position, row.phase, row.bucket, cost.memory_bytes, total,
@@ -250,6 +250,12 @@ def capture_points(rows: Sequence[BucketRow]) -> tuple[pd.DataFrame, bool]:
     return pd.DataFrame(points, columns=columns), not stated
 
 
+def _free_with(cost: StepCost) -> int | None:
+    """Free bytes after a step, else before it: as far as they are stated."""
+    after = cost.free_after_bytes
+    return cost.free_before_bytes if after is None else after
+
+
 def memory_points(folded: Folded) -> list[tuple[float, int]]:
     """Seconds since the start and bytes in use, from readings and steps in order."""
     summary = folded.summary
@@ -257,12 +263,8 @@ def memory_points(folded: Folded) -> list[tuple[float, int]]:
     found = [
         (r.time, r.used_bytes, r.free_bytes) for r in summary.memory_or_none.readings
     ]
-    for row in folded.rows:
-        for cost in (row.run, row.capture):
-            if cost is not None:
-                after = cost.free_after_bytes
-                free = cost.free_before_bytes if after is None else after
-                found.append((cost.time, None, free))
+    costs = (cost for row in folded.rows for cost in (row.run, row.capture))
+    found += [(cost.time, None, _free_with(cost)) for cost in costs if cost is not None]
     points = []
     for time_s, used, free in found:
         if used is None and total is not None and free is not None:

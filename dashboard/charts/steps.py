@@ -250,11 +250,14 @@ def sampler_grid(cells: pd.DataFrame) -> Figure:
     is_timed = bool(cells["duration_s"].notna().any())
     longest = float(cells["duration_s"].max()) if is_timed else 1.0
     unit, factor = time_unit(longest)
-    place = {(row.config, row.batch_size): row.duration_s for row in cells.itertuples()}
-    values = [
-        [_cell(place, config, size, is_timed, factor) for size in sizes]
-        for config in configs
-    ]
+    found = {
+        (row["config"], row["batch_size"]): row["duration_s"] / factor
+        if is_timed
+        else 1.0
+        for row in cells.to_dict("records")
+        if not (is_timed and pd.isna(row["duration_s"]))
+    }
+    values = [[found.get((config, size)) for size in sizes] for config in configs]
     shade = colour("sampler")
     figure = new_figure(max(190, len(configs) * 26 + 96))
     figure.add_trace(
@@ -274,21 +277,6 @@ def sampler_grid(cells: pd.DataFrame) -> Figure:
     figure.update_yaxes(autorange="reversed", showgrid=False)
     name_axes(figure, "batch size", None)
     return figure
-
-
-def _cell(
-    place: dict[tuple[Any, Any], Any],
-    config: str,
-    size: int,
-    is_timed: bool,
-    factor: float,
-) -> float | None:
-    if (config, size) not in place:
-        return None
-    value = place[config, size]
-    if not is_timed:
-        return 1.0
-    return None if value is None or pd.isna(value) else value / factor
 
 
 def threshold_bars(steps: pd.DataFrame) -> Figure:

@@ -32,15 +32,18 @@ def show_memory(view: View) -> None:
     with left:
         _waterfall(view)
     with right:
-        _reserved(view)
+        view.chart(
+            reserve_picture(view.summary), "reserved",
+            without=(
+                "No reserve for graphs",
+                "Nothing states what was set aside for them, or estimated.",
+            ),
+        )  # fmt: skip
     view.chart(curve_picture(data.folded(view.run)), "curve")
 
 
 def _waterfall(view: View) -> None:
     budget = budget_picture(view.summary)
-    if budget.frame.empty:
-        widgets.empty("No budget", "No line divides the memory of the device.")
-        return
     memory = view.summary.memory_or_none
     facts = []
     if memory.gpu_memory_utilization is not None:
@@ -50,17 +53,10 @@ def _waterfall(view: View) -> None:
     if facts:
         set_with = f"{budget.hint} Set with {markdown(' and '.join(facts))}."
         budget = replace(budget, hint=set_with)
-    view.chart(budget, "waterfall")
-
-
-def _reserved(view: View) -> None:
-    reserve = reserve_picture(view.summary)
-    if reserve.frame.empty:
-        widgets.empty(
-            "No reserve for graphs",
-            "Nothing states what was set aside for them, or estimated.",
-        )
-    view.chart(reserve, "reserved")
+    view.chart(
+        budget, "waterfall",
+        without=("No budget", "No line divides the memory of the device."),
+    )  # fmt: skip
 
 
 def has_captures(summary: RunSummary) -> bool:
@@ -70,13 +66,12 @@ def has_captures(summary: RunSummary) -> bool:
 
 def show_captures(view: View) -> None:
     """Shares per phase, a sentence for each, the buckets without a graph."""
-    captures = captures_picture(view.summary)
-    if captures.frame.empty:
-        widgets.empty(
-            "No counts",
-            "No line states how many buckets were warmed or captured.",
-        )
-    view.chart(captures, "shares")
+    view.chart(
+        captures_picture(view.summary), "shares",
+        without=(
+            "No counts", "No line states how many buckets were warmed or captured.",
+        ),
+    )  # fmt: skip
     for phase, part in (view.summary.buckets or {}).items():
         with widgets.card(phase.capitalize(), simulated=view.simulated):
             st.markdown(explanation(view.summary, phase))

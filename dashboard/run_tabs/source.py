@@ -92,19 +92,15 @@ def show_config(view: View) -> None:
             "Summary as JSON", summary_json(view.summary), f"{view.run.run_id}.json",
             "application/json", key=view.key("json"),
         )  # fmt: skip
-    _notes(view.summary)
+    widgets.table(
+        notes_frame(view.summary), key=view.key("notes"), title="Remarks in the log",
+        hint="Lines worth knowing that are no figure.",
+    )  # fmt: skip
 
 
 def summary_json(summary: RunSummary) -> str:
     """The summary as `show RUN --json` prints it."""
     return msgspec.json.format(msgspec.json.encode(summary), indent=2).decode()
-
-
-def _notes(summary: RunSummary) -> None:
-    widgets.table(
-        notes_frame(summary), key=f"{summary.run_id}-notes", title="Remarks in the log",
-        hint="Lines worth knowing that are no figure.",
-    )  # fmt: skip
 
 
 def show_benchmarks(view: View) -> None:

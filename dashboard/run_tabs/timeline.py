@@ -28,20 +28,19 @@ def show(view: View) -> None:
     """Phases, ranks, gaps, steps."""
     _stated(view.summary)
     phases = phases_frame(view.summary)
-    if phases.empty:
-        widgets.empty("Start-up", "No line states when the start-up did anything.")
-    view.chart(Picture("Start-up", _hint(view.summary), phases, timeline), "timeline")
+    view.chart(
+        Picture("Start-up", _hint(view.summary), phases, timeline), "timeline",
+        without=("Start-up", "No line states when the start-up did anything."),
+    )  # fmt: skip
     view.chart(ranks_picture(view.summary), "ranks")
     left, right = st.columns(2)
     with left:
-        _steps(view)
+        view.chart(
+            steps_picture(data.folded(view.run)), "steps",
+            without=("No step has a duration", "No time is stated for single steps."),
+        )  # fmt: skip
     with right:
         _gaps(view)
-
-
-def _caches(summary: RunSummary) -> str | None:
-    text = cache_text(summary)
-    return None if text is None else markdown(text)
 
 
 def _stated(summary: RunSummary) -> None:
@@ -49,9 +48,10 @@ def _stated(summary: RunSummary) -> None:
     share = None
     if summary.gc is not None and summary.gc.share is not None:
         share = f"{text_of(summary, 'gc_percent')} of the steps"
+    caches = cache_text(summary)
     figures = [
         *figure(summary, "engine_init_s"),
-        *figure(summary, "compile_s", note=_caches(summary)),
+        *figure(summary, "compile_s", note=caches and markdown(caches)),
         *figure(summary, "gc_s", note=share),
         *figure(summary, "gc_freeze_s"),
     ]
@@ -77,13 +77,6 @@ def _hint(summary: RunSummary) -> str:
     if not times.timezone:
         text += " The log names no time zone; its timestamps are read as UTC."
     return text
-
-
-def _steps(view: View) -> None:
-    picture = steps_picture(data.folded(view.run))
-    if picture.frame.empty:
-        widgets.empty("No step has a duration", "No time is stated for single steps.")
-    view.chart(picture, "steps")
 
 
 def _gaps(view: View) -> None:

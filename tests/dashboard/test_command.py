@@ -183,7 +183,8 @@ def test_the_memory_page_marks_what_no_run_beats(full_database):
 
 
 def test_the_lab_counts_what_buckets_generate_counts():
-    limits = {**lab.DEFAULTS, "max_num_seqs": 8, "max_model_len": 1024}
+    defaults = {name: default for name, (*_, default) in lab.LIMITS.items()}
+    limits = {**defaults, "max_num_seqs": 8, "max_model_len": 1024}
     trials = lab.run_trials(
         limits, {}, ["exp", "lin", "pad"], assume_lengths("uniform", 1024), "v0.24.0"
     )

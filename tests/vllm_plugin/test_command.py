@@ -103,7 +103,7 @@ def test_a_server_that_fails_by_itself_ends_serving(known, tmp_path):
     if known is not None:
         start.append(msgspec.structs.replace(known, time=2.0))
     store_run(tmp_path / "runs.db", "r", start)
-    ending = launch.Ending(1, was_stopped=False, at=3.0)
+    ending = launch.Ending(1, at=3.0)
     last = vllm_command.last_events(str(tmp_path / "runs.db"), "r", ending)
     run = RunRecord(run_id="r", source_kind="recorder")
     summary = summarize(run, [*start, *last]).summary
@@ -252,7 +252,7 @@ def test_a_start_that_was_stopped_lasted_until_the_signal(tmp_path):
 def test_whether_a_server_got_ready_is_left_to_what_can_be_read(tmp_path, monkeypatch):
     """Where the database cannot be written, the events of the start wait elsewhere."""
     (tmp_path / "runs.db").write_text("no database", encoding="utf-8")
-    ending = launch.Ending(0, was_stopped=True, at=99.0, stops=(50.0, 90.0))
+    ending = launch.Ending(0, at=99.0, stops=(50.0, 90.0))
     shutdown, end = vllm_command.last_events(str(tmp_path / "runs.db"), "r", ending)
     assert (shutdown.time, end.time) == (90.0, 99.0)
     start = [RunStarted(engine="vllm", time=0.0), ServerReady(time=80.0)]
@@ -268,7 +268,7 @@ def test_what_fails_behind_the_signal_is_the_stop(tmp_path, failed_at, status):
         Failure(failure="error", message="WorkerProc failed", time=failed_at),
     ]
     store_run(tmp_path / "runs.db", "r", start)
-    ending = launch.Ending(0, was_stopped=True, at=60.0, stops=(50.0,))
+    ending = launch.Ending(0, at=60.0, stops=(50.0,))
     last = vllm_command.last_events(str(tmp_path / "runs.db"), "r", ending)
     assert last[-1].status == status
     run = RunRecord(run_id="r", source_kind="recorder")
@@ -309,10 +309,11 @@ def test_an_interrupt_of_the_terminal_arrives_once(tmp_path):
         os.execve(sys.executable, [sys.executable, "-c", caller], environment("v0_26"))
     output = read_until(terminal, b"ready")
     os.write(terminal, b"\x03")
-    output += read_until(terminal, b"Ending(")
+    output += read_until(terminal, b"killed_by")
     os.waitpid(pid, 0)
     assert b"interrupts 1" in output
-    assert b"exit_code=0, was_stopped=True" in output
+    assert b"exit_code=0, " in output
+    assert b"stops=()" not in output
 
 
 def read_until(terminal, word):

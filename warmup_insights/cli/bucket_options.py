@@ -69,12 +69,21 @@ def settings_options(command: Command) -> Command:
     @functools.wraps(command)
     def wrap(**values: Any) -> Any:
         limits = {name: values.pop(name) for name in described(BucketingSettings)}
-        given = {name: value for name, value in limits.items() if value is not None}
-        request = _read_request(
-            values.pop("settings_file"), given, values.pop("strategy"),
-            values.pop("bucket_file"), values.pop("assignments"),
-            values.pop("engine_version"),
-        )  # fmt: skip
+        path, strategy = values.pop("settings_file"), values.pop("strategy")
+        bucket_file, version = values.pop("bucket_file"), values.pop("engine_version")
+        own = Request({}, os.environ) if path is None else read_settings_file(path)
+        env = dict(own.env)
+        env.update(read_assignments("--set", values.pop("assignments"), "NAME=VALUE"))
+        if strategy is not None:
+            for name in ("VLLM_BUCKETING_STRATEGY", "VLLM_EXPONENTIAL_BUCKETING"):
+                env.pop(name, None)
+        if bucket_file is not None:
+            env["VLLM_BUCKETING_FROM_FILE"] = bucket_file
+        inputs = {"block_size": _DEFAULT_BLOCK_SIZE, **own.inputs}
+        if limits["num_kv_blocks"] is not None:
+            inputs.pop("num_hpu_blocks", None)
+        inputs |= {name: n for name, n in limits.items() if n is not None}
+        request = Request(inputs, env, own.lookups, version, strategy)
         return command(request=request, **values)
 
     return _request_options(wrap)  # type: ignore[return-value]
@@ -135,33 +144,6 @@ def read_length_options(
         raise InputError(f"{lengths_file} is no text in UTF-8; convert it") from None
     except OSError as error:
         raise cannot_read(lengths_file, error) from error
-
-
-def _read_request(
-    settings_file: str | None,
-    limits: dict[str, int],
-    strategy: StrategyName | None,
-    bucket_file: str | None,
-    assignments: tuple[str, ...],
-    engine_version: str | None,
-) -> Request:
-    if settings_file is None:
-        request = Request({}, dict(os.environ))
-    else:
-        request = read_settings_file(settings_file)
-    env = dict(request.env)
-    env.update(read_assignments("--set", assignments, "NAME=VALUE"))
-    if strategy is not None:
-        for name in ("VLLM_BUCKETING_STRATEGY", "VLLM_EXPONENTIAL_BUCKETING"):
-            env.pop(name, None)
-    if bucket_file is not None:
-        env["VLLM_BUCKETING_FROM_FILE"] = bucket_file
-    inputs = dict(request.inputs)
-    if "num_kv_blocks" in limits:
-        inputs.pop("num_hpu_blocks", None)
-    inputs.update(limits)
-    inputs.setdefault("block_size", _DEFAULT_BLOCK_SIZE)
-    return Request(inputs, env, request.lookups, engine_version, strategy)
 
 
 def read_bounded(path: str, most: int) -> bytes:

@@ -240,7 +240,9 @@ def lint_command(
     settings = None
     if settings_file is not None:
         request = read_settings_file(settings_file)
-        settings = _without_file(replace(request, engine_version=engine_version))
+        env = {**request.env}
+        env.pop("VLLM_BUCKETING_FROM_FILE", None)  # FILE is looked at in its place
+        settings = replace(request, env=env, engine_version=engine_version).settings()
     elif engine_version is not None:
         raise InputError(
             "--engine-version needs --settings; without them no rule depends on a version"
@@ -345,15 +347,6 @@ def _blocks(settings: BucketingSettings, phase: Phase, batch: int, tokens: int) 
     if phase == "prompt":
         return -(-tokens // settings.block_size)
     return batch * -(-(tokens + 1) // settings.block_size)
-
-
-def _without_file(request: Request) -> BucketingSettings:
-    env = {
-        name: value
-        for name, value in request.env.items()
-        if name != "VLLM_BUCKETING_FROM_FILE"
-    }
-    return replace(request, env=env).settings()
 
 
 DEFAULT_BUCKETS = 64

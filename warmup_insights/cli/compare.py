@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import click
 
 from warmup_insights.analysis.compare import Comparability
@@ -48,8 +46,12 @@ def compare(
     result = compare_runs(summaries, [run.rows for run in loaded])
     if goal is not None:
         _check_subject(summaries)
+    rows = [] if goal is None else configuration_rows(summaries)
     if as_json:
-        print_json({**result.as_dict(), **_picked(summaries, goal)})
+        answer = result.as_dict()
+        if goal is not None:
+            answer["pick"] = pick_json(pick(rows, goal), differing(rows))
+        print_json(answer)
         return
     if markdown:
         click.echo(comparison_markdown(result), nl=False)
@@ -64,7 +66,7 @@ def compare(
         text = f"Only some of the runs state: {names}"
         click.echo(text + (f" and {more} more" if more > 0 else ""))
     if goal is not None:
-        print_tables([pick_table(configuration_rows(summaries), goal)])
+        print_tables([pick_table(rows, goal)])
 
 
 def _check_subject(summaries: list[RunSummary]) -> None:
@@ -76,11 +78,3 @@ def _check_subject(summaries: list[RunSummary]) -> None:
             raise InputError(
                 f"--goal needs runs of one model on one kind of device; {reason}"
             )
-
-
-def _picked(summaries: list[RunSummary], goal: str | None) -> dict[str, Any]:
-    """The run to choose, as plain values; none without a goal."""
-    if goal is None:
-        return {}
-    rows = configuration_rows(summaries)
-    return {"pick": pick_json(pick(rows, goal), differing(rows))}

@@ -8,7 +8,6 @@ import platform
 import statistics
 import tempfile
 import time
-from collections.abc import Iterator
 from datetime import datetime, timezone
 from pathlib import Path
 
@@ -23,6 +22,7 @@ from warmup_insights.devices.checks import (
     WRONG,
     Check,
     checks_of,
+    judged,
     present_device,
     tried,
 )
@@ -72,20 +72,18 @@ def doctor(
     """
     refuse_existing(output_file, force=force)
     choice = device or present_device()
-    checks = list(_checks(choice, db))
+    checks = [
+        tried("versions", check_versions),
+        tried("hooks", check_hooks),
+        *checks_of(choice),
+        tried("recorder", check_recorder),
+        tried("database folder", lambda: check_folder(db)),
+    ]
     rows = [(c.name, c.result, mask_text(c.figure), c.advice) for c in checks]
     header = ("check", "result", "figure", "what to do")
     print_tables([make_table(f"Checks on {choice}", header, rows)])
     write_result(output_file, _as_json(choice, checks), force=force)
     ctx.exit(any(check.result == WRONG for check in checks))
-
-
-def _checks(choice: str, db: str) -> Iterator[Check]:
-    yield tried("versions", check_versions)
-    yield tried("hooks", check_hooks)
-    yield from checks_of(choice)
-    yield tried("recorder", check_recorder)
-    yield tried("database folder", lambda: check_folder(db))
 
 
 def check_versions() -> Check:
@@ -111,11 +109,11 @@ def check_hooks() -> Check:
     found = hook_check.check(hooks_for(engine.name))
     attached = sum(each.status == hook_check.ATTACHES for each in found)
     missing = [each.target for each in found if each.status == hook_check.MISSING]
-    return Check(
+    return judged(
         "hooks",
-        WRONG if missing else OK,
+        not missing,
         f"{attached} attach to {engine.name}, {len(missing)} are missing",
-        "`warmup-insights vllm --check` names them" if missing else "",
+        "`warmup-insights vllm --check` names them",
         {"engine": engine.name, "attached": attached, "missing": missing},
     )
 
@@ -133,14 +131,11 @@ def check_recorder() -> Check:
                 durations.append(time.perf_counter() - started)
         dropped = recorder.dropped
     median = statistics.median(durations)
-    is_right = not dropped and median <= SLOW_S
-    return Check(
+    return judged(
         "recorder",
-        OK if is_right else WRONG,
+        not dropped and median <= SLOW_S,
         f"{1e6 * median:.2f} µs per event, {dropped} of {EVENTS} dropped",
-        ""
-        if is_right
-        else "Recording would slow the engine down here; attach the file",
+        "Recording would slow the engine down here; attach the file",
         {"event_s": median, "dropped": dropped, "events": EVENTS},
     )
 
@@ -158,11 +153,11 @@ def check_folder(db: str) -> Check:
     used = spool.path.parent.resolve()
     spool.path.unlink()
     is_right = used == folder
-    return Check(
+    return judged(
         "database folder",
-        OK if is_right else WRONG,
+        is_right,
         f"{folder} can be written" if is_right else f"{folder} cannot be written",
-        "" if is_right else f"Choose another --db; until then events wait in {used}",
+        f"Choose another --db; until then events wait in {used}",
         {"folder": str(folder), "written_in": str(used)},
     )
 

@@ -12,7 +12,6 @@ import select
 import sys
 import tempfile
 import time
-from collections.abc import Iterable
 from typing import IO, TYPE_CHECKING
 
 import click
@@ -214,18 +213,15 @@ class _Following:
         self._note(states)
 
     def _note(self, states: list[LiveState]) -> None:
-        self._print(states)
+        """The newest state counts; all of them are printed with `--json-lines`."""
         for state in states:
+            if self._json_lines:
+                click.echo(msgspec.json.encode(state).decode())
+                sys.stdout.flush()
             if state.run != self._run:
                 self._run, self._was_ready = state.run, False
             self._was_ready = self._was_ready or state.status == "ready"
             self._has_failed = state.status == "failed"
-
-    def _print(self, states: Iterable[LiveState]) -> None:
-        """The states as lines of JSON, with `--json-lines`."""
-        for state in states if self._json_lines else ():
-            click.echo(msgspec.json.encode(state).decode())
-            sys.stdout.flush()
 
     def store(self) -> None:
         """Read the whole log into the database, unless all of it is there."""

@@ -444,16 +444,13 @@ def _outcome(
         summary = refresh(store, run_id).summary
         has_no_cause = summary.status in ("failed", "stopped") and not summary.failure
         if reason and has_no_cause:
-            _note_failure(store, run_id, reason)
+            text = mask_text(reason)
+            failure = Failure(failure="error", message=text, time=time.time())
+            with store.begin() as transaction:
+                transaction.append(run_id, [failure])
             summary = refresh(store, run_id).summary
         if summary.status in _DONE:
             store.update_run(run_id, notes=experiment.note)
         if summary.failure is not None:
             reason = summary.failure.message or reason
         return PointOutcome(point, run_id, summary.status, seconds, reason)
-
-
-def _note_failure(store: EventStore, run_id: str, reason: str) -> None:
-    with store.begin() as transaction:
-        event = Failure(failure="error", message=mask_text(reason), time=time.time())
-        transaction.append(run_id, [event])

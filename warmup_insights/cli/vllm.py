@@ -235,7 +235,7 @@ def last_events(db: str, run_id: str, ending: launch.Ending) -> list[Event]:
     status = "failed" if is_failure else "skipped" if is_skipped else ended
     if is_failure and not is_known:
         events.append(_failed(ending, is_ready=bool(is_ready)))
-    if ending.was_stopped and not is_failure:
+    if ending.stops and not is_failure:
         # A start is given up at the first signal; a server may have lived through one.
         at = ending.stops[0 if is_ready is False else -1]
         text = "a signal that was passed on"

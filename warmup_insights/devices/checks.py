@@ -57,6 +57,15 @@ class Check:
     values: dict[str, Any] = field(default_factory=dict)
 
 
+def judged(
+    name: str, is_right: bool, figure: str, advice: str, values: dict[str, Any]
+) -> Check:
+    """A check that was made; the advice is for where it is wrong."""
+    if is_right:
+        return Check(name, OK, figure, values=values)
+    return Check(name, WRONG, figure, advice, values)
+
+
 def present_device() -> str:
     """The device that this environment is made for, by what is installed."""
     if find_spec("habana_frameworks") is not None:
@@ -83,16 +92,13 @@ def check_memory(name: str, device: Device) -> Check:
     grown = device.memory().used_bytes - before.used_bytes
     del held
     kept = device.memory().used_bytes - before.used_bytes
-    is_right = abs(grown - KNOWN_BYTES) <= TOLERANCE * KNOWN_BYTES
-    return Check(
+    return judged(
         name,
-        OK if is_right else WRONG,
+        abs(grown - KNOWN_BYTES) <= TOLERANCE * KNOWN_BYTES,
         f"{format_bytes(KNOWN_BYTES)} allocated, {_signed(grown)} read"
         + ("" if device.is_synthetic else f"; {_signed(kept)} after it was freed"),
-        ""
-        if is_right
-        else "Run again with nothing else on the device; if it stays, attach the file to "
-        "an issue",
+        "Run again with nothing else on the device; if it stays, attach the file to an "
+        "issue",
         {
             "total_bytes": before.total_bytes,
             "used_before_bytes": before.used_bytes,
@@ -136,12 +142,11 @@ def check_graph(name: str, device: Device) -> Check:
     replay_s = statistics.median(durations)
     expected = 4.0 * GRAPH_SIZE
     found = float(result[0, 0])
-    is_right = abs(found - expected) <= 1e-2 * expected
-    return Check(
+    return judged(
         name,
-        OK if is_right else WRONG,
+        abs(found - expected) <= 1e-2 * expected,
         f"{_signed(taken)} with its tensors, replayed in {format_duration(replay_s)}",
-        "" if is_right else "The replay computes something else; attach the file",
+        "The replay computes something else; attach the file",
         {
             "memory_bytes": taken,
             "storage_bytes": graph.storage_bytes,
@@ -171,13 +176,12 @@ def check_clock(name: str, device: Device) -> Check:
     backwards = sum(step < 0 for step in steps)
     finest = min((step for step in steps if step > 0), default=COARSE_S)
     away = time.time() - device.now()
-    is_right = not backwards and finest < COARSE_S
-    return Check(
+    return judged(
         name,
-        OK if is_right else WRONG,
+        not backwards and finest < COARSE_S,
         f"steps of {format_duration(finest)}, went back {backwards} times, "
         f"{1e3 * abs(away):.1f} ms from the wall clock",
-        "" if is_right else "Times of buckets are not to be relied on here",
+        "Times of buckets are not to be relied on here",
         {"step_s": finest, "went_back": backwards, "from_wall_clock_s": away},
     )
 
@@ -201,12 +205,12 @@ def check_out_of_memory(name: str, device: Device) -> Check:
     held.clear()
     last = _allocate(device, MIB)
     works = device.torch_name is None or bool(last[0] == 1)
-    return Check(
+    return judged(
         name,
-        OK if is_known and works else WRONG,
+        is_known and works,
         f"{format_bytes(requested)} requested, the last {format_bytes(needed)} refused, "
         f"{format_bytes(free)} free; {'works' if works else 'does not work'} afterwards",
-        "" if is_known and works else NOT_KNOWN,
+        NOT_KNOWN,
         {
             "requested_bytes": requested,
             "needed_bytes": needed,
@@ -308,19 +312,13 @@ def main(choice: str) -> None:
     except WarmupInsightsError as error:
         put(Check("device", WRONG, str(error), "See the message"))
         return
-    put(_named(device))
+    synthetic = "; simulated: nothing is measured" if device.is_synthetic else ""
+    facts = {"kind": device.kind, **device.settings()}
+    put(Check("device", OK, f"{device.name}{synthetic}", values=facts))
     for name, check in CHECKS.items():
         put(Check(name, GOING_ON))
         put(tried(name, functools.partial(check, name, device)))
     device.close()
-
-
-def _named(device: Device) -> Check:
-    synthetic = "; simulated: nothing is measured" if device.is_synthetic else ""
-    return Check(
-        "device", OK, f"{device.name}{synthetic}",
-        values={"kind": device.kind, **device.settings()},
-    )  # fmt: skip
 
 
 if __name__ == "__main__":

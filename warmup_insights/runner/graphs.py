@@ -65,7 +65,8 @@ class GraphCapture:
         item = runtime.choose(phase, bucket) if runtime is not None else None
         if runtime is None or item is None:
             return
-        if runtime.estimate_bytes(item) >= runtime.budget_bytes:
+        estimate = runtime.estimate_bytes(item)
+        if estimate >= runtime.budget_bytes:
             self._give_up(runtime, item, "the estimate exceeds what is left")
         else:
             try:
@@ -74,9 +75,24 @@ class GraphCapture:
                 # Serving goes on without the graph, as it would without the strategy.
                 self._give_up(runtime, item, str(error))
             else:
-                self._runtime_captured(runtime, item, captured)
+                self._emit_captured(item, captured, estimate)
+                self.emitter.emit(
+                    LazyCapture,
+                    num_tokens=num_tokens(item[1]),
+                    duration_s=captured.duration_s,
+                    memory_bytes=captured.used_bytes,
+                    time=captured.began,
+                )
+                runtime.captured(item, captured.used_bytes)
         if not runtime.is_enabled:
-            self._note_off(runtime)
+            left = (
+                "no memory is left for graphs" if runtime.missing else "nothing is left"
+            )
+            self.emitter.emit(
+                Note,
+                topic="graph_capture_off",
+                text=f"Capturing while serving is switched off: {left}.",
+            )
 
     def _divide(self, budget: MemoryBudget) -> GraphBudget:
         free = self.engine.device.memory().free_bytes
@@ -121,10 +137,8 @@ class GraphCapture:
     def _capture_candidate(self, candidate: Candidate) -> int:
         free = self.engine.device.memory().free_bytes
         captured = self._measure(candidate.phase, candidate.bucket)
-        item, place = (
-            (candidate.phase, candidate.bucket),
-            (candidate.index, candidate.total),
-        )
+        item = candidate.phase, candidate.bucket
+        place = candidate.index, candidate.total
         self._emit_captured(item, captured, candidate.estimate_bytes, place)
         self.emitter.emit(
             WarmupStep,
@@ -166,12 +180,13 @@ class GraphCapture:
                     estimate_bytes=candidate.estimate_bytes,
                     available_bytes=candidate.available_bytes,
                 )
-            total = len(captures.captured) + len(captures.skipped)
+            count = len(captures.captured)
+            total = count + len(captures.skipped)
             self.emitter.emit(
                 CaptureSummary,
                 phase=captures.phase,
-                captured_reported=len(captures.captured),
-                percent_reported=_percent(len(captures.captured), total),
+                captured_reported=count,
+                percent_reported=100 * count / total if total else None,
                 used_bytes=captures.used_bytes,
                 buckets=captures.buckets,
             )
@@ -202,19 +217,6 @@ class GraphCapture:
                 },
             )
 
-    def _runtime_captured(
-        self, runtime: RuntimeCapture, item: PhaseBucket, captured: Measured
-    ) -> None:
-        self._emit_captured(item, captured, runtime.estimate_bytes(item))
-        self.emitter.emit(
-            LazyCapture,
-            num_tokens=num_tokens(item[1]),
-            duration_s=captured.duration_s,
-            memory_bytes=captured.used_bytes,
-            time=captured.began,
-        )
-        runtime.captured(item, captured.used_bytes)
-
     def _emit_captured(
         self,
         item: PhaseBucket,
@@ -244,15 +246,3 @@ class GraphCapture:
             available_bytes=int(runtime.budget_bytes),
         )
         runtime.missing.remove(item)
-
-    def _note_off(self, runtime: RuntimeCapture) -> None:
-        why = "no memory is left for graphs" if runtime.missing else "nothing is left"
-        self.emitter.emit(
-            Note,
-            topic="graph_capture_off",
-            text=f"Capturing while serving is switched off: {why}.",
-        )
-
-
-def _percent(part: int, whole: int) -> float | None:
-    return 100 * part / whole if whole else None

@@ -133,7 +133,6 @@ class Scheduler:
         self.pool = BlockPool(layout)
         self.waiting: deque[RunningRequest] = deque()
         self.running: list[RunningRequest] = []
-        self.num_preempted = 0
 
     @property
     def has_work(self) -> bool:
@@ -226,4 +225,3 @@ class Scheduler:
         self.pool.free(sequence.blocks)
         sequence.blocks, sequence.num_computed = [], 0
         self.waiting.appendleft(sequence)
-        self.num_preempted += 1

@@ -129,7 +129,6 @@ class Served:
 
     tokens: dict[int, list[int]] = field(default_factory=dict)
     times: list[RequestTimes] = field(default_factory=list)
-    num_preempted: int = 0
 
 
 class Server:
@@ -159,7 +158,6 @@ class Server:
             started = self._emitter.now()
             self._run(requests, started, served)
             duration = self._emitter.now() - started
-        served.num_preempted = self.scheduler.num_preempted
         values = benchmark_values(
             served.times,
             duration_s=duration,
@@ -193,7 +191,10 @@ class Server:
         phase: Phase = "prompt" if step.phase == "prompt" else "decode"
         rows = step.rows
         shape = self._shape(phase, step)
-        bucket = self._find(phase, shape)
+        found = self.buckets.find(phase, shape)
+        bucket = found.bucket
+        if not found.is_hit:
+            self._emitter.emit(BucketMiss, phase=phase, shape=shape, fallback=bucket)
         self._emitter.move(phase, bucket)
         self._graphs.before_step(phase, bucket)
         ids = [sequence.request.request_id for sequence, _ in step.parts]
@@ -230,14 +231,6 @@ class Server:
             rows, self._layout, contiguous=self.buckets.contiguous
         )
         return len(rows), 1, blocks
-
-    def _find(self, phase: Phase, shape: Bucket) -> Bucket:
-        found = self.buckets.find(phase, shape)
-        if not found.is_hit:
-            self._emitter.emit(
-                BucketMiss, phase=phase, shape=shape, fallback=found.bucket
-            )
-        return found.bucket
 
     def _defragment(self) -> None:
         if not self.settings.defrag:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 from warmup_insights.devices.base import Device, DeviceOutOfMemory
 from warmup_insights.devices.simulated import SimulatedDevice
@@ -99,7 +98,9 @@ class Session:
             self._is_ready = True
             self._note_graph_memory()
             if self.workload is not None:
-                self._serve(self.workload)
+                server = Server(self.warmup, self.shape.name)
+                rate = self.workload.request_rate
+                self.served = server.serve(self.requests, request_rate=rate)
         except DeviceOutOfMemory as error:
             return self._failed(
                 "out_of_memory",
@@ -121,10 +122,6 @@ class Session:
         self.emitter.emit(RunFinished, status=status)
         return Outcome(status)
 
-    def _serve(self, workload: WorkloadSettings) -> None:
-        server = Server(self.warmup, self.shape.name)
-        self.served = server.serve(self.requests, request_rate=workload.request_rate)
-
     def _emit_start(self) -> None:
         self.emitter.emit(
             RunStarted,
@@ -135,16 +132,14 @@ class Session:
             device_name=self.device.name,
             synthetic=self.device.is_synthetic,
         )
+        workload = {} if self.workload is None else self.workload.as_config()
+        config = {**self.settings.as_config(), **workload, **self.device.settings()}
         self.emitter.emit(
             ConfigRecorded,
-            settings=self._config(),
+            settings=config,
             environment=dict(self.settings.environment),
             num_ranks=1,
         )
-
-    def _config(self) -> dict[str, Any]:
-        workload = {} if self.workload is None else self.workload.as_config()
-        return {**self.settings.as_config(), **workload, **self.device.settings()}
 
     def _note_graph_memory(self) -> None:
         """Record what graphs keep by three counters, where there is more than one."""

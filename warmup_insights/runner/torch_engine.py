@@ -137,7 +137,8 @@ class TorchEngine:
                 captured.inputs.copy_from(batch)
                 captured.graph.replay()
             return captured.logits
-        self._make_room(phase, bucket)
+        full = full_bucket(bucket, phase, self._block_size)
+        self.device.grow_workspace(self._peak_bytes(full))
         inputs = self._inputs(phase, bucket, rows)
         with self.device.guard(), torch.inference_mode():
             return self._forward(inputs, self.caches)
@@ -248,10 +249,6 @@ class TorchEngine:
             rows, phase, bucket, self._layout, contiguous=self._contiguous
         )
         return StepInputs.from_batch(batch, phase, self._torch_name)
-
-    def _make_room(self, phase: str, bucket: Bucket) -> None:
-        full = full_bucket(bucket, phase, self._block_size)
-        self.device.grow_workspace(self._peak_bytes(full))
 
     def _peak_bytes(self, bucket: tuple[int, int, int]) -> int:
         return peak_bytes(self.shape, self._dtype, bucket, self._block_size)

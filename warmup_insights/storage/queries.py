@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterable
 from contextlib import AbstractContextManager
 from typing import Any, TypeVar
 
+import msgspec
 import sqlalchemy as sa
 from sqlalchemy.engine import Connection
 
@@ -14,7 +15,7 @@ from warmup_insights.errors import SeveralRunsError, StoreError
 from warmup_insights.model.run import RunRecord, SourceRecord
 from warmup_insights.model.summary import FOLD, BucketRow, RunSummary
 from warmup_insights.storage.engine import ForeignValueError
-from warmup_insights.storage.rows import clean_text, from_json
+from warmup_insights.storage.rows import clean_text
 from warmup_insights.storage.schema import (
     bucket_summaries,
     events,
@@ -388,8 +389,8 @@ def _run_record(row: Any) -> RunRecord:
 
 def _source_record(row: Any) -> SourceRecord:
     values = _columns(row)
-    values["dialects"] = tuple(from_json(values["dialects"]))
-    values["report"] = from_json(values["report"])
+    values["dialects"] = tuple(msgspec.json.decode(values["dialects"]))
+    values["report"] = msgspec.json.decode(values["report"])
     return SourceRecord(**values)
 
 

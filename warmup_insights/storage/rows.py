@@ -50,11 +50,6 @@ def to_json(value: Any) -> str:
         return msgspec.json.encode(clean(msgspec.to_builtins(value))).decode()
 
 
-def from_json(text: str) -> Any:
-    """The value in a JSON text that the store wrote."""
-    return msgspec.json.decode(text)
-
-
 EVENT_COLUMNS = (
     "run_id", "seq", "kind", "rank", "time", "line", "phase", "mode",
     "batch_size", "query_len", "num_blocks", "duration_s", "memory_bytes", "payload",

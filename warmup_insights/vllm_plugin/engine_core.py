@@ -13,6 +13,7 @@ import signal
 import sys
 import time
 from collections.abc import Iterable, Set
+from functools import partial
 from multiprocessing import current_process, parent_process
 from multiprocessing.connection import wait
 from multiprocessing.process import BaseProcess
@@ -102,17 +103,7 @@ def copy_to_ray(session: Session, call: Call) -> Watch:
     yield
 
 
-def sleep(session: Session, call: Call) -> Watch:
-    """`Executor.sleep(level)`: the workers give memory back, unless they did before."""
-    yield from _watch_sleep(session, call, "sleep")
-
-
-def wake_up(session: Session, call: Call) -> Watch:
-    """`Executor.wake_up(tags)`: they take memory again, of some of its uses or all."""
-    yield from _watch_sleep(session, call, "wake_up")
-
-
-def _watch_sleep(session: Session, call: Call, action: str) -> Watch:
+def _watch_sleep(session: Session, call: Call, *, action: str) -> Watch:
     before, started = _sleeping(call), time.perf_counter()
     outcome = yield
     if outcome.error is None and before != (after := _sleeping(call)):
@@ -122,6 +113,12 @@ def _watch_sleep(session: Session, call: Call, action: str) -> Watch:
             tags=sorted(before - after),
             duration_s=time.perf_counter() - started,
         )
+
+
+sleep = partial(_watch_sleep, action="sleep")
+"""`Executor.sleep(level)`: the workers give memory back, unless they did before."""
+wake_up = partial(_watch_sleep, action="wake_up")
+"""`Executor.wake_up(tags)`: they take memory again, of some of its uses or all."""
 
 
 def _sleeping(call: Call) -> set[str]:

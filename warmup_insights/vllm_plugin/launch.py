@@ -7,7 +7,7 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Collection, Mapping, MutableMapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -30,8 +30,6 @@ class Ending:
 
     exit_code: int
     """Its own, or 128 plus the signal that killed it, like a shell gives."""
-    was_stopped: bool
-    """True when a signal that was passed on stopped it."""
     at: float
     """When it was seen to have ended, seconds since the epoch."""
     stops: tuple[float, ...] = ()
@@ -42,7 +40,7 @@ class Ending:
     @property
     def is_failure(self) -> bool:
         """Whether it ended by itself and not well."""
-        return self.exit_code != 0 and not self.was_stopped
+        return self.exit_code != 0 and not self.stops
 
 
 def vllm_command(executable: str = sys.executable) -> list[str]:
@@ -74,7 +72,7 @@ def recording_environment(
     freezes_gc: bool = False,
 ) -> dict[str, str]:
     """The environment in which vLLM records into a database, with us as drainer."""
-    changed: MutableMapping[str, str] = dict(environ)
+    changed = dict(environ)
     # Right in whatever folder a worker runs.
     changed[settings.DATABASE] = str(database_path(database) or database)
     changed[settings.RUN] = run_id
@@ -87,7 +85,7 @@ def recording_environment(
     allowed = changed.get(PLUGINS_VARIABLE)
     if allowed is not None and PLUGIN_NAME not in allowed.split(","):
         changed[PLUGINS_VARIABLE] = ",".join(filter(None, [allowed, PLUGIN_NAME]))
-    return dict(changed)
+    return changed
 
 
 def run_command(
@@ -125,7 +123,6 @@ def run_command(
     code = child.returncode
     return Ending(
         exit_code=code if code >= 0 else 128 - code,
-        was_stopped=bool(stops),
         at=time.time(),
         stops=tuple(stops),
         killed_by=-code if code < 0 else None,

@@ -84,7 +84,8 @@ class Warmup:
     """Reading of the garbage collector's clock when it began."""
     readings: list[tuple[float, int]] = field(default_factory=list)
     """Clock and used device bytes, where the engine read them for its own message."""
-    phases_done: set[str] = field(default_factory=set)
+    passes: set[tuple[str, str | None]] = field(default_factory=set)
+    """Phase and mode of those that are done."""
 
 
 @dataclass(slots=True)

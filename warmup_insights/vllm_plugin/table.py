@@ -24,28 +24,28 @@ def _rows(
     only_errors: bool = False,
 ) -> tuple[Hook, ...]:
     """Hooks on one class: name of the method, topic, probe, and maybe since and until."""
-    hooks = []
-    for name, topic, probe, *versions in rows:
-        since, until = versions if versions else (None, None)
-        hooks.append(
-            Hook(
-                engine=engine,
-                topic=topic,
-                module=module,
-                owner=owner,
-                name=name,
-                probe=probe,
-                since=since,
-                until=until,
-                only_errors=only_errors,
-            )
+    return tuple(
+        Hook(
+            engine=engine, topic=topic, module=module, owner=owner, name=name,
+            probe=probe, since=since, until=until, only_errors=only_errors,
         )
-    return tuple(hooks)
+        for name, topic, probe, since, until in ((*row, None, None)[:5] for row in rows)
+    )  # fmt: skip
 
 
 _GAUDI = "vllm_gaudi"
 _RUNNER = f"{_GAUDI}.v1.worker.hpu_model_runner"
 _BUCKETING = f"{_GAUDI}.extension.bucketing"
+
+
+def _ranges(module: str, owner: str, since: str) -> tuple[Hook, ...]:
+    """The ranges of a bucketing strategy."""
+    return _rows(
+        "vllm-gaudi", f"{_BUCKETING}.{module}", owner,
+        ("get_prompt_cfgs", "bucket ranges", hpu_buckets.prompt_ranges, since, None),
+        ("get_decode_cfgs", "bucket ranges", hpu_buckets.decode_ranges, since, None),
+    )  # fmt: skip
+
 
 GAUDI = (
     *_rows(
@@ -109,21 +109,9 @@ GAUDI = (
         ("find_prompt_bucket", "bucket misses", hpu_buckets.find_prompt_bucket),
         ("find_decode_bucket", "bucket misses", hpu_buckets.find_decode_bucket),
     ),
-    *_rows(
-        "vllm-gaudi", f"{_BUCKETING}.exponential", "ExponentialBucketingStrategy",
-        ("get_prompt_cfgs", "bucket ranges", hpu_buckets.prompt_ranges, "0.11.2", None),
-        ("get_decode_cfgs", "bucket ranges", hpu_buckets.decode_ranges, "0.11.2", None),
-    ),
-    *_rows(
-        "vllm-gaudi", f"{_BUCKETING}.linear", "LinearBucketingStrategy",
-        ("get_prompt_cfgs", "bucket ranges", hpu_buckets.prompt_ranges, "0.11.2", None),
-        ("get_decode_cfgs", "bucket ranges", hpu_buckets.decode_ranges, "0.11.2", None),
-    ),
-    *_rows(
-        "vllm-gaudi", f"{_BUCKETING}.padding_aware", "PaddingAwareBucketingStrategy",
-        ("get_prompt_cfgs", "bucket ranges", hpu_buckets.prompt_ranges, "0.20.0", None),
-        ("get_decode_cfgs", "bucket ranges", hpu_buckets.decode_ranges, "0.20.0", None),
-    ),
+    *_ranges("exponential", "ExponentialBucketingStrategy", "0.11.2"),
+    *_ranges("linear", "LinearBucketingStrategy", "0.11.2"),
+    *_ranges("padding_aware", "PaddingAwareBucketingStrategy", "0.20.0"),
     *_rows(
         "vllm-gaudi", f"{_GAUDI}.extension.defragmentation", "OnlineDefragmenter",
         ("warmup", "defragmenter", hpu_steps.warmup_defragmenter, "0.17.1", None),

@@ -56,17 +56,17 @@ def worker_init(session: Session, call: Call) -> Watch:
 def worker_device(session: Session, call: Call) -> Watch:
     """`Worker.init_device`: what device it is, and what is free before loading."""
     yield from session.watch_phase("init_device")
+    note_device(session, device.kind())
+
+
+def note_device(session: Session, kind: str | None) -> None:
+    """Record what device it is, and what is free before anything is loaded."""
     free, total = device.free_and_total()
     session.state.total_bytes = total
-    if device.kind() is not None:
-        session.emit(
-            ConfigRecorded, device_kind=device.kind(), device_name=device.name()
-        )
-    note_start(session, free, total)
-
-
-def note_start(session: Session, free: int | None, total: int | None) -> None:
-    """Record what is free before anything is loaded."""
+    if kind is not None:
+        # vllm-gaudi finds out which Gaudi it is; else there is only the driver's name.
+        name = session.state.device_name or device.name()
+        session.emit(ConfigRecorded, device_kind=kind, device_name=name)
     if free is not None and total is not None:
         session.emit(
             MemoryMeasured,
@@ -197,11 +197,9 @@ def _note_compile_time(session: Session, worker: Any, result: Any) -> None:
     seconds = getattr(result, "language_model", None)
     if seconds is None:
         seconds = getattr(config, "compilation_time", None)
-    if isinstance(seconds, int | float) and seconds > 0:
-        session.emit(CompileFinished, what="total", duration_s=float(seconds))
-    encoder = getattr(result, "encoder", None)
-    if isinstance(encoder, int | float) and encoder > 0:
-        session.emit(CompileFinished, what="encoder", duration_s=float(encoder))
+    for what, took in (("total", seconds), ("encoder", getattr(result, "encoder", 0))):
+        if isinstance(took, int | float) and took > 0:
+            session.emit(CompileFinished, what=what, duration_s=float(took))
 
 
 def step(session: Session, call: Call) -> Watch:
@@ -229,11 +227,8 @@ def compile_graph(session: Session, call: Call) -> Watch:
     started = time.perf_counter()
     outcome = yield
     if outcome.error is None:
-        took, from_cache = (
-            time.perf_counter() - started,
-            session.state.loaded_from_cache,
-        )
-        _note_compiled(session, "graph", took, _detail(call), from_cache=from_cache)
+        took, cached = time.perf_counter() - started, session.state.loaded_from_cache
+        _note_compiled(session, "graph", took, _detail(call), from_cache=cached)
     session.state.loaded_from_cache = False
 
 

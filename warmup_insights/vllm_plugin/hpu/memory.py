@@ -23,7 +23,7 @@ from warmup_insights.vllm_plugin.hpu.bridge import subscribe
 from warmup_insights.vllm_plugin.hpu.warmup import begin_step, end_step
 from warmup_insights.vllm_plugin.session import Session
 from warmup_insights.vllm_plugin.state import Measurement
-from warmup_insights.vllm_plugin.workers import note_blocks, note_start
+from warmup_insights.vllm_plugin.workers import note_blocks, note_device
 
 DEFAULT_RESERVED_FRACTION = 0.1
 """`VLLM_GRAPH_RESERVED_MEM` when it is not set (`determine_available_memory`)."""
@@ -32,20 +32,8 @@ DEFAULT_RESERVED_FRACTION = 0.1
 def worker_device(session: Session, call: Call) -> Watch:
     """`HPUWorker.init_device`: what device it is, and what is free before loading."""
     yield from session.watch_phase("init_device")
-    _note_device(session)
+    note_device(session, device.kind() or "hpu")
     subscribe(session)
-
-
-def _note_device(session: Session) -> None:
-    free, total = device.free_and_total()
-    session.state.total_bytes = total
-    # vllm-gaudi finds out which Gaudi it is; the driver's own name is the second choice.
-    session.emit(
-        ConfigRecorded,
-        device_kind=device.kind() or "hpu",
-        device_name=session.state.device_name or device.name(),
-    )
-    note_start(session, free, total)
 
 
 def load_model(session: Session, call: Call) -> Watch:
@@ -160,10 +148,14 @@ def _note_budget(session: Session, worker: Any, result: Any) -> None:
         getattr(worker, "cache_config", None), "gpu_memory_utilization", None
     )
     fraction = _reserved_fraction(worker)
-    usable = int(free - margin) if free is not None and margin is not None else None
-    reserved = (
-        usable * fraction if usable is not None and fraction is not None else None
-    )
+    usable = reserved = None
+    if free is not None and margin is not None:
+        usable = int(free - margin)
+        reserved = usable * fraction
+    # V1 returns the bytes; V0 returns blocks, and the bytes are what is left.
+    cache = result if isinstance(result, int | float) else None
+    if cache is None and usable is not None and reserved is not None:
+        cache = usable - reserved
     session.emit(
         MemoryBudgetSet,
         total_bytes=_total(session),
@@ -172,20 +164,11 @@ def _note_budget(session: Session, worker: Any, result: Any) -> None:
         graph_reserved_bytes=int(reserved) if reserved is not None else None,
         graph_reserved_fraction=fraction,
         gpu_memory_utilization=utilization,
-        kv_cache_bytes=_cache_bytes(result, usable, reserved),
+        kv_cache_bytes=int(cache) if cache is not None else None,
     )
 
 
-def _cache_bytes(result: Any, usable: int | None, reserved: float | None) -> int | None:
-    """V1 returns the bytes; V0 returns blocks, and the bytes are what is left."""
-    if isinstance(result, int | float):
-        return int(result)
-    return (
-        int(usable - reserved) if usable is not None and reserved is not None else None
-    )
-
-
-def _reserved_fraction(worker: Any) -> float | None:
+def _reserved_fraction(worker: Any) -> float:
     model_config = getattr(worker, "model_config", None)
     if getattr(model_config, "enforce_eager", False):
         return 0.0

@@ -178,15 +178,19 @@ def warmup_pass(
     phase = phase or phase_of(call.arg("is_prompt"))
     mode = "graph" if _has_budget(call) else mode
     current = state.current = _new_pass(session, call, phase, mode)
-    name = _phase_name(call, current)
-    _note_budget(session, call, current)
+    name = "graph_capture" if _has_budget(call) else f"{phase}_warmup"
+    if current.is_validation:
+        name = "validation_warmup"
+    available = call.arg("available_mem")  # in vllm-fork up to 1.21: for this pass
+    if isinstance(available, int | float):
+        session.emit(GraphBudgetSet, **{f"{current.phase}_bytes": int(available)})
     session.begin_phase(name)
     outcome = yield
     session.note_failure(outcome, phase=current.phase)
     session.end_phase(name)
     state.current = None
     if state.warmup is not None:
-        state.warmup.phases_done.add(_pass_key(current))
+        state.warmup.passes.add((phase, mode))
     if outcome.error is None and not current.is_validation:
         _summarize(session, call, current, outcome.result)
 
@@ -202,7 +206,8 @@ def _new_pass(session: Session, call: Call, phase: str, mode: str | None) -> Pas
     total = len(buckets)
     found = getattr(call.owner, "graphed_buckets", None)
     marks: AbstractSet[Any] = found if isinstance(found, AbstractSet) else frozenset()
-    current = Pass(
+    done = session.state.warmup.passes if session.state.warmup else set()
+    return Pass(
         phase=phase,
         mode=mode,
         total=total,
@@ -210,31 +215,12 @@ def _new_pass(session: Session, call: Call, phase: str, mode: str | None) -> Pas
         marks=marks,
         marked_before=frozenset(marks),
         waiting=reversed(buckets),
+        is_validation=not _has_budget(call) and (phase, mode) in done,
     )
-    done = session.state.warmup.phases_done if session.state.warmup else set()
-    current.is_validation = not _has_budget(call) and _pass_key(current) in done
-    return current
-
-
-def _phase_name(call: Call, current: Pass) -> str:
-    if current.is_validation:
-        return "validation_warmup"
-    return "graph_capture" if _has_budget(call) else f"{current.phase}_warmup"
 
 
 def _has_budget(call: Call) -> bool:
     return call.arg("strategy") is not None
-
-
-def _pass_key(current: Pass) -> str:
-    return f"{current.phase} {current.mode}"
-
-
-def _note_budget(session: Session, call: Call, current: Pass) -> None:
-    """vllm-fork up to 1.21 hands each pass what it may take."""
-    available = call.arg("available_mem")
-    if isinstance(available, int | float):
-        session.emit(GraphBudgetSet, **{f"{current.phase}_bytes": int(available)})
 
 
 def _summarize(session: Session, call: Call, current: Pass, result: Any) -> None:
