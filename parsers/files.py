@@ -19,7 +19,7 @@ from parsers.engine.dispatch import (
     regex_selector,
     text_of,
 )
-from parsers.engine.envelope import COLOUR_END, clean
+from parsers.engine.envelope import clean
 from parsers.engine.lines import LineParser
 from parsers.engine.stamps import Clock
 from parsers.engine.wrapping import (
@@ -126,8 +126,7 @@ class LogReader:
         if is_escaped(first):
             whole = unescaped(whole)
             text = b"".join(unescaped([first])).decode("utf-8", "replace")
-        is_coloured = "\x1b" in text or "^[" in text or COLOUR_END in text
-        self._clock.look_at(clean(text) if is_coloured else text)
+        self._clock.look_at(clean(text))
         if looks_like_events(first):
             yield from self._profile(whole)
         elif looks_like_spans(first):

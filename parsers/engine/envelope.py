@@ -29,8 +29,7 @@ _ANSI = re.compile(
     r"(?:\[[0-9;?]{0,32}[A-Za-z]|\][^\x07]{0,200}\x07)|"
     r"\[(?:[0-9]{1,2};){0,2}(?:[01]|[39][0-9])m(?!\])"
 )
-COLOUR_END = "0m"
-"""In every line with a colour: vLLM ends it by `[0;0m`, others by `[0m`."""
+_EMPHASIS = re.compile(r"\*\*(?=[^\s*])([^*]{0,80}[^\s*])\*\*")
 _CARET_CR = re.compile(r"\^M(?=\s|$)|\^M")
 
 # LEVEL MM-DD HH:MM:SS [file.py:LINE] message; the opening bracket is younger.
@@ -166,8 +165,16 @@ class Record(msgspec.Struct, gc=False):
 
 
 def clean(line: str) -> str:
-    """The line without colours, in real or caret notation."""
-    return _CARET_CR.sub("", _ANSI.sub("", line)).replace("\x00", "")
+    """The line without colours, in real or caret notation, and without the marks by which
+    who quotes it in Markdown points to a figure."""
+    # Lines with a colour end it: vLLM by `[0;0m`, others by `[0m`.
+    if "\x1b" in line or "^" in line or "0m" in line:
+        line = _CARET_CR.sub("", _ANSI.sub("", line))
+    if "\x00" in line:
+        line = line.replace("\x00", "")
+    if "**" in line:
+        line = _EMPHASIS.sub(r"\1", line)
+    return line
 
 
 def begins_with_head(line: str) -> bool:

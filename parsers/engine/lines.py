@@ -15,7 +15,6 @@ from parsers.base import LineRule
 from parsers.engine.copies import Copies
 from parsers.engine.dispatch import Dispatcher, Matched
 from parsers.engine.envelope import (
-    COLOUR_END,
     Record,
     begins_with_head,
     clean,
@@ -182,8 +181,7 @@ class LineParser:
         if self.num_runs > MAX_STARTS:
             return
         self._line = number
-        if "\x1b" in line or "^" in line or "\x00" in line or COLOUR_END in line:
-            line = clean(line)
+        line = clean(line)
         records = (peel_redrawn if "\r" in line else peel)(line, self._fronts)
         self._text = line if len(records) == 1 else ""
         for record in records:

@@ -31,6 +31,9 @@ def in_json(line: str, **fields: Any) -> str:
     return json.dumps({"log": f"{line}\n", "stream": "stderr", **fields})
 
 
+FIGURE = re.compile(r"(?<=took )\d[\d.]* \w+|(?<=takes )\d[\d.]* \w+")
+
+
 def with_colours(line: str, escape: str) -> str:
     """The name of a process in vLLM's colours (`utils/system_utils.py`, `_add_prefix`)."""
     colours = rf"{escape}[1;36m\1{escape}[0;0m"
@@ -56,6 +59,7 @@ CARRIERS: dict[str, Callable[[Lines], str]] = {
     "colours": each(lambda _, line: f"\x1b[0m{line}\x1b[0m"),
     "colours, copied": each(lambda _, line: with_colours(line, "")),
     "colours, rsyslog": each(lambda _, line: with_colours(line, "#033")),
+    "Markdown": each(lambda _, line: FIGURE.sub(r"**\g<0>**", line)),
     "proxy beside it": each(lambda i, line: line + f"\n{ACCESS}" * (i % 7 == 3)),
 }
 CUT = ("made_kubernetes_cri.log", "made_hard_wrapped.log")

@@ -272,6 +272,7 @@ def _change(phase: str, old: Run, new: Run, fit: Comparability) -> BucketChange:
     )
     gained, lost = _graphs(old[0], new[0], phase)
     common = sorted(before & after)
+    captured_once = {*(gained or ()), *(lost or ())}
     is_judged = fit.device_reason is None
     both = [
         CostChange(
@@ -281,7 +282,7 @@ def _change(phase: str, old: Run, new: Run, fit: Comparability) -> BucketChange:
         )
         for bucket in common
         if is_judged and bucket in first and bucket in second
-        if bucket not in (gained or ()) and bucket not in (lost or ())
+        if bucket not in captured_once
     ]
     added, removed = tuple(sorted(after - before)), tuple(sorted(before - after))
     return BucketChange(

@@ -241,7 +241,7 @@ def _largest_batch(summary: RunSummary) -> tuple[int, str] | None:
     if fits and tokens and (not seqs or cached < seqs):
         of = f" of {int(length):,}" if length else ""
         most = math.ceil(cached)
-        why = f"a KV cache of {int(tokens):,} tokens ({fits:.3g} requests{of})"
+        why = f"a KV cache of {int(tokens):,} tokens ({fits:.2f} requests{of})"
     return most * (1 + (speculative_tokens(summary) or 0)), why
 
 

@@ -306,7 +306,7 @@ def _suggested_size(facts: RunFacts) -> Iterator[Finding]:
     yield Finding(
         severity_of(share),
         f"The KV cache has {format_bytes(cache)}, and the engine counts "
-        f"{format_bytes(size)} within the utilisation; {concurrency:.3g} requests of full "
+        f"{format_bytes(size)} within the utilisation; {concurrency:.2f} requests of full "
         f"length fit, and {most:.0f} may run.",
         {"kv_cache_bytes": cache, "suggested_kv_cache_bytes": size,
          "max_concurrency": concurrency, "max_num_seqs": most},
