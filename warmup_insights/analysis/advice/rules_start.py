@@ -373,11 +373,13 @@ def encoder_profile(facts: RunFacts, start: Start) -> Iterator[Finding]:
         Way("smaller inputs, where the model's processor has a limit "
             "(--mm-processor-kwargs, such as max_pixels)", "detail of large inputs"),
     ]  # fmt: skip
-    skipped = "skip_mm_profiling"
-    if has_setting(summary, skipped) and skipped not in summary.config:
+    if (
+        has_setting(summary, "skip_mm_profiling")
+        and "skip_mm_profiling" not in summary.config
+    ):
         price = "what the encoder needs is not measured: leave it room by a lower "
         price += "gpu_memory_utilization, or it is lacking while serving"
-        ways.append(Way.that_sets(price, **{skipped: True}))
+        ways.append(Way.that_sets(price, skip_mm_profiling=True))
     yield Finding(
         severity_of(start.share(seconds)),
         f"Profiling the encoder took {start.of_all(seconds)}: inputs of the largest size "
