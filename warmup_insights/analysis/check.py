@@ -292,10 +292,9 @@ def _check(
     bound = _bound(limit, base)
     reason = _other_start(limit, summary) or _unknown(figure, summary, "run")
     if reason is None and limit.is_relative and baseline is not None:
-        fit = Comparability(baseline, summary)
-        reason = fit.start_reason if figure.group in START_GROUPS else None
-    if reason is None and limit.is_relative and baseline is not None:
-        reason = _unknown(figure, baseline, "baseline")
+        if figure.group in START_GROUPS:
+            reason = Comparability(baseline, summary).start_reason
+        reason = reason or _unknown(figure, baseline, "baseline")
     outcome = "unknown"
     if reason is None and value is not None and bound is not None:
         reason = _excess(limit, figure, summary, value, bound)

@@ -192,13 +192,9 @@ def serving_words(summary: RunSummary) -> str | None:
     """How serving ended in a word or two, for a column or a badge beside the status of the
     start; None where nothing states an end, or no line that the server was ready."""
     end = summary.serving_or_none.end
-    if end is None or not _ended_serving(summary, end):
+    if end is None or (end.kind == "shutdown" and summary.progress.stage != "ready"):
         return None
     return _SERVING_ENDS.get(end.kind) or end.kind.replace("_", " ")
-
-
-def _ended_serving(summary: RunSummary, end: ServingEnd) -> bool:
-    return end.kind != "shutdown" or summary.progress.stage == "ready"
 
 
 def serving_cause(summary: RunSummary) -> str | None:
@@ -334,9 +330,10 @@ def _left(summary: RunSummary) -> Iterator[str]:
     ]
     if shares:
         yield f"{' and '.join(shares)} buckets have a graph"
-    size = count_text(known["kv_cache_tokens"] or 0, "token")
-    size = f"{known['kv_cache_tokens']:,.0f} tokens" if size else ""
-    if not size and known["num_kv_blocks"]:
+    size = ""
+    if known["kv_cache_tokens"]:
+        size = f"{known['kv_cache_tokens']:,.0f} tokens"
+    elif known["num_kv_blocks"]:
         size = f"{known['num_kv_blocks']:,.0f} blocks"
     if size:
         size += " per engine" * _has_several_engines(summary)

@@ -319,7 +319,7 @@ def _decode(settings: BucketingSettings, bucket: Bucket) -> Shape:
     if settings.use_contiguous_pa:
         # The highest block id counts, and that is given to the requests.
         return batch_size, query_len, min(num_blocks, settings.num_kv_blocks)
-    longest = -(-settings.max_model_len // settings.block_size)
+    longest = settings.blocks_per_seq
     each, more = divmod(num_blocks, batch_size)
     fuller, others = min(each + 1, longest), min(each, longest)
     return batch_size, query_len, fuller * more + others * (batch_size - more)

@@ -8,7 +8,6 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from types import MappingProxyType
 from typing import Annotated, Any
 
 from warmup_insights.bucketing.base import STRATEGY_NAMES, StrategyName
@@ -23,8 +22,6 @@ from warmup_insights.errors import SettingError
 
 LONG_CONTEXT_TOKENS = 8192
 """From this max_model_len on, prompt contexts get the longest one per query length."""
-
-_NO_OVERRIDES: Mapping[str, int] = MappingProxyType({})
 
 _SMALLEST = {
     "max_num_seqs": 1,
@@ -93,7 +90,7 @@ class BucketingSettings:
     prefix_caching: bool = True
     merged_prefill: bool = False
     sliding_window: SlidingWindow | None = None
-    overrides: Mapping[str, int] = field(default_factory=lambda: _NO_OVERRIDES)
+    overrides: Mapping[str, int] = field(default_factory=dict)
     bucket_file: BucketFile | None = None
     notes: tuple[str, ...] = ()
     engine_version: str = NEWEST_RELEASE

@@ -9,7 +9,6 @@ from operator import attrgetter
 from types import MappingProxyType
 from typing import Any
 
-from warmup_insights.analysis.fit.cost import Usage
 from warmup_insights.analysis.fit.report import (
     FitReport,
     StrategyResult,
@@ -364,13 +363,10 @@ def _strategy(result: StrategyResult) -> tuple[str, ...]:
         format_count(result.num_used),
         _ratio(result.waste_ratio),
         format_count(result.uncovered),
-        *_usage(result.usage),
+        format_duration(result.usage.warmup_s),
+        format_bytes(result.usage.graph_bytes),
         "yes" if result.keeps_limits else "no",
     )
-
-
-def _usage(usage: Usage) -> tuple[str, str]:
-    return format_duration(usage.warmup_s), format_bytes(usage.graph_bytes)
 
 
 def _ratio(ratio: float | None) -> str:
@@ -378,7 +374,7 @@ def _ratio(ratio: float | None) -> str:
 
 
 def bucket_tables(report: FitReport) -> list[TextTable]:
-    """The buckets of each phase, ten to a line."""
+    """The buckets of each phase, 200 at most."""
     tables = []
     for phase, buckets in report.fit.buckets.items():
         title = f"{len(buckets)} {phase} buckets"

@@ -51,22 +51,15 @@ def metric_name(figure: Figure) -> str:
     return f"vllm_startup_{name.lower()}" + (f"_{unit}" if unit else "")
 
 
-def _trusted(figure: Figure, summary: RunSummary) -> float | None:
-    value = figure.trusted(summary)
-    if value is None or figure.unit != "percent":
-        return value
-    return value / 100.0
-
-
 def _samples(
     figure: Figure, summaries: Sequence[RunSummary], **more: str
 ) -> list[_Sample]:
     """The labels and the trusted value of each run that has one."""
-    values = [(summary, _trusted(figure, summary)) for summary in summaries]
+    scale = 100.0 if figure.unit == "percent" else 1.0
     return [
-        ({**_labels(summary), **more}, value)
-        for summary, value in values
-        if value is not None
+        ({**_labels(summary), **more}, value / scale)
+        for summary in summaries
+        if (value := figure.trusted(summary)) is not None
     ]
 
 

@@ -14,7 +14,7 @@ from warmup_insights.analysis.summary import Folded
 from warmup_insights.export.tables import plain
 from warmup_insights.model.events import BucketMiss, Event
 from warmup_insights.model.figures import contradictory
-from warmup_insights.model.summary import BucketRow, RunSummary, StepCost, TimePhase
+from warmup_insights.model.summary import BucketRow, RunSummary, StepCost
 
 STAGES, STEPS, CAPTURES, MARKS = 1, 2, 3, 4
 _TRACKS = {
@@ -173,17 +173,11 @@ def _start_of(
         return _since(summary, cost.time), None
     start = ends.get(phase)
     if start is None:
-        stage = _stage_of(summary.time.phases, phase, mode)
-        start = stage.start_s if stage is not None else None
+        graphs = (f"{phase}_graphs",) if mode == "capture" else ()
+        wanted = (*graphs, f"{phase}_warmup")
+        stages = (s.start_s for s in summary.time.phases if s.name in wanted)
+        start = next(stages, None)
     return start, "in order, from the start of its stage"
-
-
-def _stage_of(phases: Sequence[TimePhase], phase: str, mode: str) -> TimePhase | None:
-    wanted = (
-        f"{phase}_{'graphs' if mode == 'capture' else 'warmup'}",
-        f"{phase}_warmup",
-    )
-    return next((stage for stage in phases if stage.name in wanted), None)
 
 
 def _since(summary: RunSummary, moment: float | None) -> float | None:
@@ -208,20 +202,16 @@ def _marks(summary: RunSummary, events: Iterable[Event]) -> Iterator[Slice]:
         if isinstance(event, BucketMiss):
             start = _since(summary, event.time)
             if start is not None:
-                name = f"{event.phase} {event.shape} has no bucket"
-                yield _mark(name, start, "miss")
+                yield {
+                    "ph": "i", "s": "p", "pid": 0, "tid": MARKS, "cat": "miss",
+                    "name": f"{event.phase} {event.shape} has no bucket",
+                    "ts": round(start * _US), "args": {},
+                }  # fmt: skip
     for gap in summary.time.gaps:
         yield _slice(
             "no line in the log", gap.start_s, gap.duration_s, MARKS, "gap",
             line=gap.line, next_line=gap.next_line,
         )  # fmt: skip
-
-
-def _mark(name: str, start_s: float, category: str) -> Slice:
-    return {
-        "ph": "i", "s": "p", "pid": 0, "tid": MARKS, "cat": category, "name": name,
-        "ts": round(start_s * _US), "args": {},
-    }  # fmt: skip
 
 
 def _memory(summary: RunSummary) -> Iterator[Slice]:

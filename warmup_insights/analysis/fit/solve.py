@@ -73,11 +73,6 @@ class Problem(NamedTuple):
     warms: Warms
 
     @property
-    def phases(self) -> tuple[str, ...]:
-        """The phases that have traffic."""
-        return tuple(self.parts)
-
-    @property
     def needed(self) -> int:
         """Cost of all shapes without padding."""
         return sum(
@@ -111,7 +106,7 @@ class Problem(NamedTuple):
 
     def by_phase(self, pairs: Pairs) -> dict[str, list[Bucket]]:
         """The buckets of each phase."""
-        return {p: [b for q, b in pairs if p == q] for p in self.phases}
+        return {p: [b for q, b in pairs if p == q] for p in self.parts}
 
     @property
     def highest_price(self) -> float:
@@ -385,7 +380,7 @@ def lower_bound(problem: Problem) -> int:
     the dimension that gives most, less what the whole limits cost, is below every
     allowed set (Lagrange's dual); the best price is found by bisection.
     """
-    lines = [line for phase in problem.phases for line in _lines(problem, phase)]
+    lines = [line for phase in problem.parts for line in _lines(problem, phase)]
     steps, costs, prices = (_padded([line[i] for line in lines]) for i in (1, 2, 3))
     rows = np.arange(len(lines))
     sizes = np.array([len(line[2]) for line in lines])
@@ -399,7 +394,7 @@ def lower_bound(problem: Problem) -> int:
         # Rounding errors may not lift it.
         value = -price * problem.limits.budget * (1 + 1e-12) - 1e-12 * problem.needed
         spent = 0.0
-        for phase in problem.phases:
+        for phase in problem.parts:
             row = max(rows[phases == phase], key=lambda row: float(padding[row]))
             value += float(padding[row])
             spent += float(prices[row, _trace(before[row], sizes[row])].sum())
@@ -515,13 +510,13 @@ def fit_buckets(
             best = better
     if best is None:
         raise InputError(
-            f"No buckets for {' and '.join(problem.phases)} steps cover all shapes "
+            f"No buckets for {' and '.join(problem.parts)} steps cover all shapes "
             f"within {limits}; raise the limit"
         )
     executed = int(best.executed)
     bound = min(bound, executed)
     return Fit(
-        {phase: tuple(sorted(best.buckets[phase])) for phase in problem.phases},
+        {phase: tuple(sorted(best.buckets[phase])) for phase in problem.parts},
         needed,
         executed,
         bound,

@@ -325,21 +325,15 @@ class CachePlanner:
         return {"gpu_memory_utilization"} if is_free and not self.is_hpu else set()
 
     def _chosen(self, settings: PlanSettings) -> dict[str, Any]:
-        chosen = {
-            "gpu_memory_utilization": first_known(
-                settings.gpu_memory_utilization, self.utilization
-            ),
-            "max_model_len": first_known(settings.max_model_len, self.length),
-            "kv_cache_dtype": first_known(
-                settings.kv_cache_dtype, self.summary.config.get("kv_cache_dtype")
-            ),
-            "block_size": first_known(settings.block_size, self.block_size),
-            "max_num_batched_tokens": first_known(
-                settings.max_num_batched_tokens,
-                self.summary.setting("max_num_batched_tokens"),
-            ),
-            **settings.environment,
+        own = {
+            "gpu_memory_utilization": self.utilization,
+            "max_model_len": self.length,
+            "kv_cache_dtype": self.summary.config.get("kv_cache_dtype"),
+            "block_size": self.block_size,
+            "max_num_batched_tokens": self.summary.setting("max_num_batched_tokens"),
         }
+        chosen = {n: first_known(getattr(settings, n), own[n]) for n in own}
+        chosen |= settings.environment
         given = ["max_num_seqs", *(_OF_HPU if self.is_hpu else ())]
         values = {name: getattr(settings, name) for name in given}
         chosen |= {name: value for name, value in values.items() if value is not None}

@@ -227,7 +227,7 @@ class Workspace:
     def __init__(self, evidence: Evidence) -> None:
         summary = self._summary = evidence.summary
         self._profile = float(summary.memory_or_none.profile_bytes or 0)
-        tokens = _profile_tokens(summary)
+        tokens = _profile_tokens(summary, {})
         self._per_token = self._profile / tokens if tokens else 0.0
         self._per_block = self._find_slope(evidence)
         own = [
@@ -310,12 +310,7 @@ def is_profile_kept(summary: RunSummary) -> bool:
     )
 
 
-_NO_LIMITS: Mapping[str, int] = {}
-
-
-def _profile_tokens(
-    summary: RunSummary, limits: Mapping[str, int] = _NO_LIMITS
-) -> int | None:
+def _profile_tokens(summary: RunSummary, limits: Mapping[str, int]) -> int | None:
     prompts = summary.phase("prompt").buckets
     if prompts and len(prompts[0]) == 2:
         return max(bucket[0] for bucket in prompts) * max(b[1] for b in prompts)

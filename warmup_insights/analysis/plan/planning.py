@@ -67,9 +67,7 @@ from warmup_insights.model.figures import (
     graph_memory_bytes,
 )
 from warmup_insights.model.summary import PHASES, SCHEMA, BucketRow, RunSummary
-from warmup_insights.rules.capture import (
-    GraphBudget,
-)
+from warmup_insights.rules.capture import GraphBudget
 from warmup_insights.units import format_bytes
 
 _MERGED = (
@@ -143,8 +141,7 @@ def planned_buckets(
             to generate buckets, or its buckets have another scheme.
         SettingError: the variables leave no bucket, or cannot be used.
     """
-    own = {phase: list(summary.phase(phase).buckets) for phase in PHASES}
-    own = {phase: buckets for phase, buckets in own.items() if buckets}
+    own = {p: list(made) for p in PHASES if (made := summary.phase(p).buckets)}
     if any(len(bucket) != 3 for buckets in own.values() for bucket in buckets):
         if change.changes_buckets:
             raise InputError(
@@ -522,7 +519,7 @@ class Planner:
         length, tokens = self._length(chosen), self._tokens(memory)
         if tokens is None or not length:
             return memory.num_blocks > 0
-        return memory.num_blocks > 0 and tokens >= length
+        return tokens >= length
 
     def _notes(
         self, chosen: Mapping[str, Any], buckets: PlannedBuckets, memory: MemoryPlan
@@ -671,9 +668,7 @@ def recommend(
         SettingError: the margin is negative, or larger than what is free.
     """
     now = planner.plan(PlanSettings())
-    margin = margin_bytes
-    if margin is None:
-        margin = safe_margin(planner.summary)
+    margin = safe_margin(planner.summary) if margin_bytes is None else margin_bytes
     if not 0 <= margin < now.free_bytes:
         raise SettingError(
             f"A margin of {format_bytes(margin)} is not possible: "

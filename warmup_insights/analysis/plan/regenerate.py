@@ -135,10 +135,9 @@ def bucketing_settings(
         stated |= [strategy_variable(summary, own, version)]
     # What the linear strategy printed as defaults follows from limits, and may be others.
     stated = {n: v for n, v in stated.items() if n not in summary.defaults}
-    changed = variables or {}
     return settings_from_mapping(
         {**_DEFAULTS, **inputs, **(limits or {})},
-        {**stated, **changed},
+        {**stated, **(variables or {})},
         engine_version=version,
     )
 
