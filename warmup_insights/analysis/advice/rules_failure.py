@@ -223,6 +223,9 @@ _TERMINATED = re.compile(
     r"SIGTERM|KeyboardInterrupt: \S{0,20} ?terminated|SystemExit: 15"
 )
 """What vLLM prints of SIGTERM; a person at a keyboard sends SIGINT."""
+FIRST_PROBE_S = 30.0
+"""A probe of Kubernetes with its own periodSeconds (10) and failureThreshold (3) ends a
+container no earlier."""
 
 
 @rule(
@@ -243,19 +246,26 @@ def stopped_early(facts: RunFacts) -> Iterator[Finding]:
     when = ""
     if seconds is not None:
         when = f" at least {format_duration(seconds)} after its first line"
+    sender = Way(
+        "the log of what started it (the script, `journalctl`, the scheduler of the cluster)",
+        "the engine does not print who sent the signal",
+        kind="look",
+    )
+    probed = Way(
+        f"in Kubernetes a startupProbe that allows {allowed} (failureThreshold x "
+        "periodSeconds), where `kubectl describe pod` names a probe that failed",
+        "a hanging start is found later; a person or a scheduler sends the same signal",
+    )
+    is_early = seconds is not None and seconds < FIRST_PROBE_S
     yield finding_of(
         facts,
         f"The start was ended by SIGTERM{when}, before it was ready.",
         {} if seconds is None else {"wall_s": seconds},
-        [
-            Way(
-                f"in Kubernetes a startupProbe that allows {allowed} (failureThreshold x "
-                "periodSeconds), where `kubectl describe pod` names a probe that failed",
-                "a hanging start is found later; a person or a scheduler sends the same signal",
-            )
-        ],
-        "the start is not ended while it makes progress",
-        tuple(probe.yaml().splitlines()) if probe else (),
+        [sender] if is_early else [probed, sender],
+        "names who ended it: no probe of Kubernetes does so soon"
+        if is_early
+        else "the start is not ended while it makes progress",
+        tuple(probe.yaml().splitlines()) if probe and not is_early else (),
         severity="medium",
     )
 

@@ -268,7 +268,7 @@ def phases_nest(run: _Run) -> Iterator[Contradiction]:
 
 
 def serving_follows_ready(run: _Run) -> Iterator[Contradiction]:
-    """Nothing that happened before ready counts as serving; in a log, whose stamps are
+    """Nothing that happened before ready counts as serving; in a log, whose timestamps are
     of several processes and whole seconds, by more than a second."""
     serving = run.summary.serving_or_none
     ready, ended = (
