@@ -29,7 +29,8 @@ _ANSI = re.compile(
     r"(?:\[[0-9;?]{0,32}[A-Za-z]|\][^\x07]{0,200}\x07)|"
     r"\[(?:[0-9]{1,2};){0,2}(?:[01]|[39][0-9])m(?!\])"
 )
-_EMPHASIS = re.compile(r"\*\*(?=[^\s*])([^*]{0,80}[^\s*])\*\*")
+# vLLM itself prints the heads of its tables between the same marks.
+_EMPHASIS = re.compile(r"\*\*(\d[\d.,]{0,30}(?: \w{1,12})?)\*\*")
 _CARET_CR = re.compile(r"\^M(?=\s|$)|\^M")
 
 # LEVEL MM-DD HH:MM:SS [file.py:LINE] message; the opening bracket is younger.
