@@ -60,11 +60,13 @@ def _encoder_complete(match: re.Match[str]) -> list[Made]:
 def _encoder_profiled(match: re.Match[str]) -> list[Made]:
     """The profiling run begins with the encoder, and the model is compiled after it
     (`v1/worker/gpu_model_runner.py profile_run`, `gpu/mm/encoder_runner.py`)."""
-    note = Note(topic="multimodal", text=text_of(match[0]), values={})
+    text = text_of(match[0])
     if match["runs"] is None:
-        return [note]
-    starts = ("profile_run", "encoder_profile")
-    return [*(PhaseMarked(name=name, edge="start") for name in starts), note]
+        return [Note(topic="multimodal", text=text)]
+    return [
+        PhaseMarked(name="profile_run", edge="start"),
+        Note(topic="multimodal", text=text, values={"runs_encoder": True}),
+    ]
 
 
 def _slept(match: re.Match[str]) -> Made:

@@ -204,6 +204,8 @@ def test_the_profiling_run_begins_with_the_encoder(is_compiled):
         "Encoder cache will be initialized with a budget of 14400 tokens, and profiled "
         "with 1 image items of the maximum feature size.",
     )  # fmt: skip
+    # What fails then, fails in the profiling run: where the encoder is done is not printed.
+    assert summary_of(events(text))["progress"]["stage"] == "profile_run"
     if is_compiled:
         text += line(
             43, "backends.py:609", "Using cache directory: /c for vLLM's torch.compile"

@@ -708,7 +708,8 @@ class Note(Event):
     `available_bytes` of host memory and `filesystem`; `autotune`: `new` and `previous`
     configurations saved, and the `path`; `usage`: `num_lines` of statistics with the
     highest `usage_percent`, `running` and `waiting`; `profile_run`: the `shape` of a profile run
-    before there were buckets."""
+    before there were buckets; `multimodal`: `runs_encoder` where a profiling run begins with
+    that."""
 
 
 AnyEvent = Union[  # noqa: UP007 - msgspec reads the union at run time on Python 3.10

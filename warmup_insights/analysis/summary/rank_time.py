@@ -297,9 +297,6 @@ class RankTime:
     def mark(self, event: PhaseMarked, time: float) -> None:
         """A phase begins or ends, and its name is stated."""
         if event.edge == "start":
-            if event.name == ENCODER and self.current == "profile_run":
-                self.encoder_since = time
-                return
             if (
                 event.name == "import"
                 and self.current_since is not None
@@ -581,8 +578,8 @@ class RankTime:
         run nothing but its encoder (`v1/worker/gpu_model_runner.py profile_run`).
         """
         since, self.encoder_since = self.encoder_since, None
-        is_first = "profile_run" not in self.ended and event.what != "total"
-        if since is not None and is_first:
+        is_over = "profile_run" in self.ended
+        if since is not None and not is_over and event.what != "total":
             self.spans.append(Span(ENCODER, since, time - duration_s, BOUNDED))
         traced, self.traced_at = (
             self.traced_at,

@@ -273,6 +273,8 @@ class Timeline:
                 times.is_cut = True
         elif note.topic in _OF_KERNELS and note.time is not None:
             self._times_of(note.rank or 0).extend(KERNELS, note.time)
+        elif note.values.get("runs_encoder"):
+            self._times_of(note.rank or 0).encoder_since = note.time
 
     def _fill(self, gap: GapSeen) -> None:
         """What a line without a timestamp states as its time lies in the gap around it."""
