@@ -128,6 +128,17 @@ def test_rests_have_no_more_digits_than_their_parts():
     assert texts == ["0.53 GiB", "0.54 GiB", "280"]
 
 
+def test_a_block_is_as_exact_as_its_range_not_as_the_sizes_of_the_engine():
+    """4 MiB of tpu-inference, which prints hundredths of a GiB."""
+    summary = summary_of(
+        [started("tpu-inference", device_kind="tpu"),
+         MemoryBudgetSet(kv_cache_bytes=int(7.35 * GIB)), cache(num_blocks=1881)]
+    )  # fmt: skip
+    low, high = summary.memory.block_bytes_range
+    assert BY_NAME["block_bytes"].step(summary) == high - low
+    assert BY_NAME["block_bytes"].text(summary) == "4 MiB"
+
+
 def test_recorded_sizes_are_exact():
     summary = summary_of([started(), budget(), cache()])
     assert resolution(summary, 5 * GIB, "bytes") == 0.0

@@ -411,6 +411,18 @@ def test_graphs_come_out_of_what_was_free():
     assert parts["margin"] == ("margin, never used", 2)
 
 
+def test_what_graphs_take_beyond_the_estimate_comes_out_of_the_margin():
+    taken = GraphsCaptured(memory_bytes=3 * GIB, time=3.0)
+    aside = GraphMemoryEstimated(estimated_bytes=GIB, is_reserved=True)
+    budget = cuda_budget(free_bytes=75 * GIB, kv_cache_bytes=51 * GIB)
+    parts = summary_of([budget, aside, taken])["memory"]["parts"]
+    sizes = {part["label"]: part["bytes"] / GIB for part in parts}
+    assert sizes["graphs, as estimated"] == 1
+    assert sizes["graphs, out of the margin"] == 2
+    assert sizes["margin, never used"] == 1
+    assert sum(sizes.values()) == 80
+
+
 def test_an_estimate_within_the_activations_is_not_taken_out_of_the_margin_again():
     """Since 0.27 the peak of activations holds the estimate for graphs that is set aside."""
     budget = cuda_budget(weights_bytes=None, consumed_bytes=15 * GIB)

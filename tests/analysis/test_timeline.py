@@ -560,6 +560,18 @@ def test_what_lies_between_dynamo_and_the_first_graph_is_compilation():
     assert found == (25.0, 1.0)
 
 
+def test_ranks_compile_until_one_of_them_fails():
+    events = [
+        RunStarted(time=0.0),
+        compiled("dynamo", 11.0, 22.0),
+        Failure(failure="error", phase="compile", message="no", rank=2, time=40.0),
+    ]
+    time = time_of(*events)
+    assert totals(time)["compile"] == 29.0
+    # No line states how long that was but for the bytecode.
+    assert summary_of(events)["compile"]["seconds"] is None
+
+
 def test_a_total_that_is_no_sum_is_the_time_before_its_line():
     parts = compiled("dynamo", 5.0, 16.0), compiled("graph", 10.0, 26.0)
     found = compile_time(*parts, compiled("total", 20.0, 30.0), profiled=31.0)

@@ -174,6 +174,9 @@ class MemoryBudgetSet(Event):
     """Weights of all models on the device, as the engine divides memory."""
     activation_bytes: int | None = None
     """Peak of activations over what stays, as measured by the profile run."""
+    torch_peak_bytes: int | None = None
+    """The peak in PyTorch's allocator, weights included, where only that is stated (V0 up to
+    0.6.5)."""
     non_torch_bytes: int | None = None
     """Taken outside of the framework's allocator during profiling (NCCL, buffers)."""
     consumed_bytes: int | None = None

@@ -86,6 +86,9 @@ class Figure:
         if self.name == "graph_unused_blocks":
             size = summary.memory_or_none.block_bytes or 1
             return BY_NAME["graph_unused_bytes"].step(summary) / size
+        if self.name == "block_bytes":
+            low, high = summary.memory_or_none.block_bytes_range or (value, value)
+            return high - low
         steps = [resolution(summary, value, self.unit)]
         steps += [part.step(summary) for part in self._parts(summary)]
         return max(steps)

@@ -12,6 +12,7 @@ it is one cost. A bucket may run in another shape than declared (vllm-gaudi
 
 from __future__ import annotations
 
+import re
 from collections import defaultdict
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
@@ -26,6 +27,7 @@ from warmup_insights.model.events import (
     BucketsGenerated,
     BucketsOmitted,
     CaptureSummary,
+    CompileFinished,
     ConfigRecorded,
     Event,
     GraphBudgetSet,
@@ -51,6 +53,8 @@ MULTIMODAL = "multimodal"
 """The phase whose list may be of something else than what runs: of the patches or batches
 that images are made of, or of counts above the limit of a prompt (vllm-gaudi
 `warmup_multimodal_graphs`)."""
+_TOKENS = re.compile(r"\{'num_tokens': (\d{1,9})[,}]")
+"""How the shape of a graph begins."""
 MAX_BUCKETS = 100_000
 """Buckets of all phases and ranks of which something is kept; engines stop far below."""
 MAX_KINDS = 16
@@ -178,6 +182,7 @@ class Buckets:
         self.routes: Routes = {
             WarmupStep: self._stepped,
             GraphCaptured: self._captured,
+            CompileFinished: self._compiled,
             BucketsGenerated: self._generated,
             BucketRangesConfigured: self._of_the_run,
             BucketsOmitted: self._of_a_phase,
@@ -301,6 +306,18 @@ class Buckets:
             _count_step(facts, event)
         if fate is not None:
             self._ran(event, facts, fate)
+
+    def _compiled(self, event: CompileFinished) -> None:
+        """A TPU compiles the model for each number of tokens, its buckets (tpu-inference
+        `runner/compilation_manager.py _precompile_backbone_helper`)."""
+        shape = _TOKENS.match(event.detail or "") if event.what == "backbone" else None
+        if shape is not None and event.duration_s is not None:
+            self._stepped(
+                WarmupStep(
+                    phase="tokens", bucket=(int(shape[1]),), duration_s=event.duration_s,
+                    time=event.time, rank=event.rank, line=event.line,
+                )
+            )  # fmt: skip
 
     def _ran(self, event: WarmupStep, facts: _PhaseFacts, fate: _Fate) -> None:
         """A step ran a bucket."""

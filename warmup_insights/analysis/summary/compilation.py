@@ -86,15 +86,17 @@ def _first(values: Iterable[Any]) -> Any:
     return next((value for value in values if value), None)
 
 
-def _seconds(built: KeptEvents, parts: Iterable[CompilePart]) -> float | None:
+def _seconds(built: KeptEvents, parts: Sequence[CompilePart]) -> float | None:
     """As the engine sums it up; else its totals; else the parts, unless some of them were
-    compiled at the same time.
+    compiled at the same time, or no graph was.
 
     `total_with_profile_run` is more than compilation and is left out.
     """
     stated: float | None = built.last(EngineInitialized, "compile_s")
     if stated is not None:
         return stated
+    if all(part.what == "dynamo" for part in parts):
+        return None  # what follows the transformation of the bytecode did not end
     timed = [
         part
         for part in parts

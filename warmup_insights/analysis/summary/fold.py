@@ -68,6 +68,8 @@ _KEPT = (BenchmarkResult, CaptureProgress, DefragRan, DefragStep, DefragWarmup, 
          SamplerConfig, SamplerStep, SamplerWarmup, WarmupFinished)  # fmt: skip
 """What `stages` and the summary itself are made of as it is."""
 MAX_NOTES = 100
+LONGEST_IMPORT_S = 600.0
+"""What prints for longer, and of vLLM only that it was imported, starts no engine."""
 _PARALLEL = ("tensor_parallel_size", "pipeline_parallel_size", "data_parallel_size")
 
 
@@ -171,10 +173,10 @@ class RunFold:
         )
         others = self._buckets.other_phases()
         shapes = [values["shape"] for values in kept.values("profile_run", "shape")]
-        benchmarks = stages.benchmarks(kept)
-        is_client = (
-            bool(benchmarks) and status == "unknown" and self._timeline.is_import
-        )
+        benchmarks, time = stages.benchmarks(kept), self._timeline.result()
+        # A client of a benchmark, or a trainer whose engines are in processes of their own.
+        is_other = bool(benchmarks) or (time.wall_s or 0.0) > LONGEST_IMPORT_S
+        is_client = is_other and status == "unknown" and self._timeline.is_import
         pods = kept.of(PodSeen)
         pod = copied(pods[-1], PodFacts) if pods else None
         compiled = compilation.compiled(self._built)
@@ -207,7 +209,7 @@ class RunFold:
                 is_woken=self._serving.begins_awake,
                 is_restored=pod is not None and pod.is_restored,
             ),
-            time=Times() if is_client else self._timeline.result(),
+            time=Times() if is_client else time,
             memory=section,
             buckets=self._buckets.phases(rows, misses),
             multimodal=others.pop("multimodal", None),

@@ -200,6 +200,8 @@ class Identity:
                 self._settings(value, f"{name}.")
             elif name == _ENGINES and value == 1 and name in self._config:
                 continue  # below a server that states how many there are
+            elif name == "architecture" and name in self._config:
+                continue  # that of a draft model, which is looked at second
             elif len(self._config) < MAX_CONFIG:
                 self._config[name] = value
 

@@ -95,7 +95,11 @@ class Memory:
                 for name in _BUDGET:
                     self._put(event, name, getattr(event, name))
                 self._put(event, "weights_bytes", event.weights_bytes, first=True)
-                self._put(event, "profile_bytes", event.activation_bytes, first=True)
+                peak = event.activation_bytes
+                known = self._by_rank.get(rank_of(event), {})
+                if event.torch_peak_bytes is not None and "weights_bytes" in known:
+                    peak = event.torch_peak_bytes - int(known["weights_bytes"])
+                self._put(event, "profile_bytes", peak, first=True)
             case MemoryMeasured():
                 self._measured(event)
             case KVCacheAllocated():
@@ -587,10 +591,12 @@ def _parts_of_total(
         and graphs.is_reserved is True
         and memory.consumed_bytes is not None
     )
-    out_of_margin = None
-    if size is None and not is_in_peak and taken and 0 < taken <= margin:
-        # Where nothing is set aside for them, captures take from the margin.
-        out_of_margin, margin = taken, margin - taken
+    # Where nothing or too little is set aside for them, captures take from the margin.
+    aside = graphs.estimated_bytes if graphs is not None and is_in_peak else size
+    out_of_margin = (taken or 0) - (aside or 0)
+    if not 0 < out_of_margin <= margin:
+        out_of_margin = 0
+    margin -= out_of_margin
     weights, outside = memory.weights_bytes, memory.non_torch_bytes
     in_use = None
     if memory.consumed_bytes is not None and outside is None:

@@ -657,4 +657,8 @@ def _step_name(event: WarmupStep | GraphCaptured) -> str:
     if isinstance(event, GraphCaptured):
         known = event.phase in ("prompt", "decode")
         return f"{event.phase}_graphs" if known else "graph_capture"
+    if event.phase == "tokens":
+        # A TPU compiles a shape where it first runs (vLLM `v1/worker/tpu_model_runner.py
+        # _precompile_backbone`), and states the time of all of them as that of compilation.
+        return "compile"
     return f"{event.phase}_{'graphs' if event.mode == 'graph' else 'warmup'}"

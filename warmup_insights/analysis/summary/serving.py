@@ -240,7 +240,8 @@ class ServingFold:
     ) -> Serving | None:
         """The section; None when nothing is known of it. `size` is the number of ranks of
         each data parallel engine."""
-        if ready_at is None and not self._uses and not self._graphs and end is None:
+        is_shown = self._uses or self._graphs or self._compiles or self._sleeps
+        if ready_at is None and end is None and not is_shown:
             return None
         request = self._first.get("request")
         # A log whose steps are not in it has no event of what was served last.

@@ -312,6 +312,14 @@ class Timeline:
         if event.line is not None:
             self.lines[figure] = event.line
 
+    def _failed(self, event: Failure, times: RankTime, time: float) -> None:
+        """The end of what a rank did. Ranks compile at the same time, and one fails first."""
+        times.take_failure(event, time)
+        for each in self.by_rank.values():
+            is_open = each.traced_at is not None and each.current is None
+            if event.phase == "compile" and is_open and each is not times:
+                each.end("compile", time, None)
+
     def _startup(self, event: Event, time: float) -> None:
         # The processes without a rank and rank 0 print in turns: one rank.
         times = self._times_of(event.rank or 0)
@@ -326,7 +334,7 @@ class Timeline:
             times.take_step(event, time)
             end += event.duration_s or 0.0
         elif isinstance(event, Failure):
-            times.take_failure(event, time)
+            self._failed(event, times, time)
         elif isinstance(event, PhaseMarked) and event.total is not None:
             # A bar over a stage, as far as it was drawn when the lines were over.
             began = time - (event.duration_s or 0.0)
