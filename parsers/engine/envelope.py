@@ -31,7 +31,8 @@ _ANSI = re.compile(
 )
 # vLLM itself prints the heads of its tables between the same marks.
 _EMPHASIS = re.compile(r"\*\*(\d[\d.,]{0,30}(?: \w{1,12})?)\*\*")
-_CARET_CR = re.compile(r"\^M(?=\s|$)|\^M")
+# The end of a line of Windows or of a terminal, in caret notation or as rsyslog writes it.
+_WRITTEN_CR = re.compile(r"\^M|#015(?=\"?\s*$)")
 
 # LEVEL MM-DD HH:MM:SS [file.py:LINE] message; the opening bracket is younger.
 _HEAD = (
@@ -47,6 +48,9 @@ OF_VLLM = re.compile(
     r"MainProcess|A[Pp][Ii]Server|\w{0,40}EngineCore|(?:Vllm)?Worker(?:\b|_)"
 )
 """Processes that vLLM forks itself (`set_process_title`, `decorate_logs`)."""
+_SERVER_ACTOR = "vLLMHttpServer"
+"""An actor of Ray with a server and its engine, of which a trainer has several (verl
+`workers/rollout/vllm_rollout/vllm_async_server.py`)."""
 _OWN_HEAD = re.compile(rf"(?:{_PROCESS} )?{_HEAD}")
 _LONGEST_HEAD = 512
 """More characters than `_OWN_HEAD` takes; what is longer is not kept."""
@@ -103,6 +107,9 @@ _REPEATED = re.compile(
 _UVICORN = re.compile(r"(?P<level>INFO|WARNING|ERROR|CRITICAL):     ")
 _COMPOSE = re.compile(rf"(?!(?:{LEVELS})\b)(?P<source>[\w.@-]{{1,120}})\s{{1,40}}\| ?")
 _POD = re.compile(r"\[pod/(?P<source>[\w./-]{1,200})\] ?")
+# An engine of several behind one server (vllm-omni `entrypoints/omni_stage.py` sets
+# VLLM_LOGGING_PREFIX).
+_STAGE = re.compile(r"\[(Stage-\d{1,4})\] ")
 _UNIT = (
     r"[\w.-]{1,80} (?P<source>[\w.@/:+-]{1,80})\[(?P<writer>\d{1,9})\]: "
     r"(?=(?P<named>(?:\([^()]{1,120}\) ?){0,4}))"
@@ -132,6 +139,11 @@ _BOX_END = re.compile(r"\s{0,400}[│┃║]\s{0,3}$")
 _COMMENT = re.compile(r"# {1,3}(?=[A-Z(\[])")
 _SIGNALLED = re.compile(r"\*\*\* SIG[A-Z]{2,8} received by PID (\d{1,9}) ")
 """absl's `failure_signal_handler.cc` states the process, and no prefix does."""
+_CANCELLED = re.compile(
+    r"(?:slurmstepd|srun)[^\s:]{0,80}: (?:error: )?\*{3} [^*]{1,120} CANCELLED AT "
+    r"(?P<stamp>\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d)"
+)
+"""Slurm's step daemon states the time at the end of its line."""
 _NESTED_RANK = re.compile(r"\[(?:default|rank)(\d{1,5})\]:\s?")
 
 
@@ -151,6 +163,8 @@ class Record(msgspec.Struct, gc=False):
     """Pid of the Ray actor that started the process or is it; None without one."""
     rank: int | None = None
     """Only when the prefix states it as `rank=N`."""
+    stage: str | None = None
+    """The engine of several behind one server, or the server of several, that it is of."""
     outer: Outer | None = None
     """Timestamp of the log shipper."""
     source: str | None = None
@@ -169,8 +183,8 @@ def clean(line: str) -> str:
     """The line without colours, in real or caret notation, and without the marks by which
     who quotes it in Markdown points to a figure."""
     # Lines with a colour end it: vLLM by `[0;0m`, others by `[0m`.
-    if "\x1b" in line or "^" in line or "0m" in line:
-        line = _CARET_CR.sub("", _ANSI.sub("", line))
+    if "\x1b" in line or "^" in line or "0m" in line or "#015" in line:
+        line = _WRITTEN_CR.sub("", _ANSI.sub("", line))
     if "\x00" in line:
         line = line.replace("\x00", "")
     if "**" in line:
@@ -234,7 +248,9 @@ def _own_head(text: str) -> tuple[Any, ...] | None:
     base = Record("")
     if pid is not None:
         _set_process(base, name, rank, pid, host)
-    return level, stamp, file, base.process, base.pid, base.actor, base.rank
+    return (
+        level, stamp, file, base.process, base.pid, base.actor, base.rank, base.stage,
+    )  # fmt: skip
 
 
 def _glued(message: str) -> re.Match[str] | None:
@@ -305,9 +321,22 @@ def _peel_one(rest: str, base: Record) -> str | None:
         if match is not None:
             _set_source(base, match)
             return rest[match.end() :]
+    return _peel_mark(rest, base)
+
+
+def _peel_mark(rest: str, base: Record) -> str | None:
+    """Without what a program puts right before a message; None without any such."""
     match = _COMMENT.match(rest)
     if match is not None:
         return rest[match.end() :]
+    match = _STAGE.match(rest)
+    if match is not None:
+        base.stage = match[1]
+        return rest[match.end() :]
+    match = _CANCELLED.match(rest)
+    if match is not None:
+        base.stamp = match["stamp"]
+        return None
     match = _NESTED_RANK.match(rest)
     if match is not None:
         base.rank = int(match[1])
@@ -380,6 +409,8 @@ def _set_process(
         base.pid += (1 + crc32(host.encode())) << 32
     if base.actor is None and (name is None or OF_VLLM.match(name) is None):
         base.actor = base.pid
+        if name == _SERVER_ACTOR:
+            base.stage = f"{name} {base.pid}"
     if rank:
         base.rank = int(rank)
 

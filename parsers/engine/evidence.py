@@ -24,7 +24,7 @@ from warmup_insights.model.events import ConfigRecorded
 SHARED, WANTED, CONFIGURED, OWN, DETECTED = range(1, 6)
 MAX_PROCESSES = 10_000
 """No start has more processes, nor lines of code that print; further ones are not kept."""
-_OF_ANY_DEVICE = ("gpu_worker.py", "gpu_model_runner.py")
+_OF_ANY_DEVICE = ("gpu_worker.py", "gpu_model_runner.py", "jit_monitor.py")
 _RAISED = {"CUDA": "cuda", "HIP": "rocm", "XPU": "xpu", "NPU": "ascend"}
 """Who raised an error of the device (torch `CUDAException.cpp`) or that its memory ran out
 (`CUDACachingAllocator.cpp`); the words are those of the build."""

@@ -19,12 +19,10 @@ from msgspec.structs import replace
 from parsers.engine.dispatch import Matched
 from parsers.engine.signals import (
     AT_WORK,
-    EXECUTING,
     FailureLine,
     FrameSeen,
     Origin,
     ShutdownLine,
-    is_at_work,
     stamped,
 )
 from warmup_insights.model.events import (
@@ -77,6 +75,8 @@ _STATED_AT_WORK = re.compile(
 )
 """Printed of an engine that was made (vLLM `engine/async_llm_engine.py`, `v1/engine/core.py
 run_engine_core`, `v1/engine/async_llm.py`, `worker/worker_base.py`)."""
+CUT_TRACEBACK = "Traceback (most recent call last)"
+"""Stands for the error of a traceback whose end is not in the log."""
 _QUOTED = re.compile(r"RuntimeError: Worker failed with error '(?=\w)")
 """What a worker raised, in the words of its executor (`v1/executor/multiproc_executor.py`)."""
 _OF_A_WORKER = "WorkerProc hit an exception"
@@ -145,9 +145,9 @@ class Traceback:
             self._lines, self._has_frame = [], False
         for item in matched.made:
             if isinstance(item, FrameSeen):
-                is_other = is_at_work(item) or item.phase == EXECUTING
-                is_start = not (is_other or item.is_weak)
-                self._has_frame = self._has_frame or is_start
+                self._has_frame = self._has_frame or item.is_of_start
+                is_logged = matched.record.level in ("ERROR", "CRITICAL")
+                self._is_proven |= self._has_frame and is_logged
             elif isinstance(item, FailureLine):
                 failed = _START_FAILED.search(item.message) is not None
                 self._is_proven = self._is_proven or failed or self._has_frame
@@ -227,6 +227,11 @@ class Failures:
     def has_causes(self) -> bool:
         """Whether an error was printed that may be the cause."""
         return bool(self._causes)
+
+    @property
+    def is_known(self) -> bool:
+        """Whether the engine became ready or a line states why it did not."""
+        return self.is_ready or self.has_ended or self.has_causes
 
     @property
     def is_over(self) -> bool:

@@ -11,6 +11,8 @@ from collections import defaultdict
 from collections.abc import Iterable
 from typing import NamedTuple
 
+from msgspec import structs
+
 from parsers.base import LineRule
 from parsers.engine.copies import Copies
 from parsers.engine.dispatch import Dispatcher, Matched
@@ -38,6 +40,7 @@ from parsers.engine.signals import (
     CodeFence,
     Elided,
     FailureLine,
+    FrameSeen,
     Origin,
     RankNamed,
     RequestLine,
@@ -117,6 +120,8 @@ class LineParser:
         self._copies = Copies()
         self._streams: dict[str | None, Stream] = {}
         self._stream_name: str | None = None
+        self._stages: dict[tuple[str | None, int | None], str] = {}
+        """Stages of vllm-omni, by container and process of their engines."""
         self._read_from(None)
         self._line = 0
         self._text = ""
@@ -187,6 +192,7 @@ class LineParser:
         for record in records:
             if record.source is not None and record.writer is not None:
                 record.source = self._units.source_of(record.source, record.writer)
+            self._note_stage(record)
             if record.source != self._stream_name and not self._is_of_last(record):
                 self._read_from(record.source)
             joiner = self._stream.joiner
@@ -195,6 +201,19 @@ class LineParser:
                 continue
             for whole, first in joiner.add(record, number):
                 self._read_record(whole, first)
+
+    def _note_stage(self, record: Record) -> None:
+        """The stage of a line is a source inside of its container. Only vLLM's own logger has
+        the mark: other lines of the process get it."""
+        if record.stage is None and not self._stages:
+            return
+        process = record.source, record.pid
+        if record.stage is None:
+            record.stage = self._stages.get(process)
+        elif record.pid is not None and len(self._stages) < MAX_STREAMS:
+            self._stages[process] = record.stage
+        if record.stage is not None:
+            record.source = f"{record.source or ''}/{record.stage}"
 
     def _is_of_last(self, record: Record) -> bool:
         """Whether a text is read as one of the container that printed the line before it:
@@ -474,8 +493,11 @@ class LineParser:
                     notes = run.mixed_blocks(item, record)
                     self._add(run, (stamped(note, origin) for note in notes))
                 item = run.as_meant(stamped(item, origin))
+            elif isinstance(item, FrameSeen):
+                is_logged = record.level in ("ERROR", "CRITICAL")
+                item = structs.replace(item, is_logged=is_logged)
             elif isinstance(item, FailureLine):
-                item = run.with_origin(item, record)
+                item = run.with_origin(item, record, is_quoted=self._stream.is_fenced)
             elif kind in _AT_WORK:
                 self._note_work(matched, run)
             self._add(run, run.tracker.take(item, origin))
@@ -536,5 +558,4 @@ class LineParser:
 
     def _end(self, run: OpenRun) -> None:
         """Give the events that follow when no line of a run comes any more."""
-        last = run.last_time, run.last_line
-        self._add(run, (*run.tracker.close(last), *run.identified()))
+        self._add(run, (*run.tracker.close(), *run.identified()))

@@ -295,10 +295,15 @@ class OpenRun:
         self.has_other_server = self.has_other_server or is_other or is_second
         return is_other
 
-    def with_origin(self, made: FailureLine, record: Record) -> FailureLine:
+    def with_origin(
+        self, made: FailureLine, record: Record, *, is_quoted: bool
+    ) -> FailureLine:
         """An error without a logger, with a mark where another actor of Ray printed it
-        than those with lines of the engine, or the program that started them."""
+        than those with lines of the engine, or the program that started them, and where a
+        page names it below the log of a start that captured its graphs (`is_quoted`)."""
         name = record.process
+        if made.is_bare and is_quoted and self.tracker.is_made:
+            return structs.replace(made, is_elsewhere=True)
         if not made.is_bare or made.kind is not None or is_cause(made):
             return made
         if not self._names or name in self._names:

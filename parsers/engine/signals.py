@@ -320,6 +320,13 @@ class FrameSeen(Signal, frozen=True, gc=False):
     is_weak: bool = False
     """A stage that a function above names counts instead, as one that captures a graph to
     estimate what graphs take; by itself it is no sign of a start."""
+    is_logged: bool = False
+    """The engine logged the traceback as an error."""
+
+    @property
+    def is_of_start(self) -> bool:
+        """Whether the function runs in a start only."""
+        return not self.is_weak and self.phase not in (AT_WORK, IN_REQUEST, EXECUTING)
 
 
 class AssertionSeen(Signal, frozen=True, gc=False):

@@ -164,8 +164,9 @@ class RankState:
     precompile: PrecompileStarted | None = None
     full_bar: str | None = None
     """Name of the bar that was drawn last, if it was full."""
-    open_bar: tuple[BarUpdate, Origin, int] | None = None
-    """The bar over a stage that was drawn last, if it was not full; its first line."""
+    open_bar: tuple[BarUpdate, Origin, float | None] | None = None
+    """The bar over a stage that was drawn last, if it was not full; the time of the last line
+    above its first one."""
     clocks: dict[str, BarClock] = field(default_factory=dict)
     generated: dict[str, list[Bucket]] = field(default_factory=dict)
     lazy_tokens: LazyCaptureStarted | None = None
@@ -188,6 +189,9 @@ class RankState:
     """Shapes of the graph that is being compiled that were named so far."""
     frame: str | None = None
     """What the innermost function of a traceback did, as far as it shows."""
+    open_traceback: tuple[Origin, str | None] | None = None
+    """Where the last function of a start stands in a traceback that the engine logged and of
+    which no error is printed so far, and its stage."""
     module: tuple[int, str] | None = None
     """Line and path of the last file of the engine or a package in a traceback above."""
     asserted: tuple[int, str] = (0, "")
@@ -462,13 +466,18 @@ def _took(
     return round(took, 4), round(error, 4)
 
 
-def stage_bar(state: RankState, made: BarUpdate, origin: Origin) -> list[Event]:
-    """The end of a stage whose bar is full; the bar has a clock of whole seconds."""
+def stage_bar(
+    state: RankState, made: BarUpdate, origin: Origin, timed: float | None
+) -> list[Event]:
+    """The end of a stage whose bar is full; the bar has a clock of whole seconds.
+
+    `timed`: time of the last line that has one.
+    """
     was_full, state.full_bar = state.full_bar, None
     if made.done != made.total:
         drawn = state.open_bar
-        first = drawn[2] if drawn and drawn[0].name == made.name else origin.line
-        state.open_bar = made, origin, first
+        since = drawn[2] if drawn and drawn[0].name == made.name else timed
+        state.open_bar = made, origin, since
         return []
     state.open_bar = None
     state.full_bar = made.name
@@ -479,14 +488,14 @@ def stage_bar(state: RankState, made: BarUpdate, origin: Origin) -> list[Event]:
     return [stamped(ended, origin)]
 
 
-def open_stage(state: RankState, last: tuple[float | None, int]) -> list[Event]:
-    """How far the bar over a stage is that was not full when the lines were over. One
-    that began behind the last line with a timestamp was drawn that much later."""
+def open_stage(state: RankState) -> list[Event]:
+    """How far the bar over a stage is that was not full when the lines were over. Without a
+    timestamp it was drawn that long after the last line above it that has one, or later."""
     if state.open_bar is None:
         return []
-    made, origin, first = state.open_bar
-    if origin.time is None and last[0] is not None and last[1] < first:
-        origin = Origin(last[0] + made.elapsed_s, origin.rank, origin.line)
+    made, origin, since = state.open_bar
+    if origin.time is None and since is not None:
+        origin = Origin(since + made.elapsed_s, origin.rank, origin.line)
     reached = PhaseMarked(
         name=_stage_of(made), edge="start", done=made.done, total=made.total,
         duration_s=made.elapsed_s or None,

@@ -12,7 +12,7 @@ from statistics import fmean
 import msgspec
 
 from parsers.engine.convert import CUT_WORD
-from parsers.engine.failures import Failures, names_engine
+from parsers.engine.failures import CUT_TRACEBACK, Failures, names_engine
 from parsers.engine.serving import BenchCollector, Usage
 from parsers.engine.signals import (
     AT_WORK,
@@ -142,12 +142,16 @@ class RunTracker:
         self.failures = Failures()
         self.is_server = False
         """Whether an API server starts: the engine alone is not all of it."""
-        self._has_model = self._has_cache = self._is_made = False
+        self._has_model = self._has_cache = False
+        self.is_made = False
+        """Whether the engine is there, as far as its lines show."""
         self._sets_blocks = False
         """Whether the engine itself overrides the number of KV blocks, to fill its share."""
         self._is_whole = True
         """No lines were cut out of the start, and no request is answered in it."""
         self._has_routes = False
+        self._timed: float | None = None
+        """Time of the last line that has one."""
         self._routes_at: float | None = None
         """When the routes were listed: the next line, of uvicorn, has no timestamp."""
         self._bench = BenchCollector()
@@ -158,11 +162,13 @@ class RunTracker:
         state = self._ranks.get(origin.rank)
         if state is None:
             state = self._ranks[origin.rank] = RankState()
+        if origin.time is not None:
+            self._timed = origin.time
         if not isinstance(made, BarUpdate):
             state.is_drawing = False
         if isinstance(made, Event):
             # What stands between is of no traceback: its frames were of one that is over.
-            state.frame = state.module = None
+            state.frame = state.module = state.open_traceback = None
             return self._event(state, made, origin)
         return self._signal(state, made, origin)
 
@@ -198,9 +204,8 @@ class RunTracker:
         failed = (e for e in found if isinstance(e, Failure | ServingFailure))
         return next(failed, None)
 
-    def close(self, last: tuple[float | None, int]) -> list[Event]:
-        """What is left when the run's lines are over; `last` are time and number of the
-        last one with a timestamp."""
+    def close(self) -> list[Event]:
+        """What is left when the run's lines are over."""
         events: list[Event] = []
         give_bars_to_first_rank(self._ranks)
         for rank, state in self._ranks.items():
@@ -208,7 +213,12 @@ class RunTracker:
             events += self._captured(state)
             events += end_step(state, None, is_finished=False)
             events += self._flush(state, origin)
-            events += [*captures_done(state), *open_stage(state, last)]
+            events += [*captures_done(state), *open_stage(state)]
+            if state.open_traceback is not None and not self.failures.is_known:
+                # The last line of it, which holds the error, is not there.
+                at, phase = state.open_traceback
+                cut = FailureLine(CUT_TRACEBACK, is_heading=True)
+                self.failures.take(cut, at, phase, is_of_start=True)
         events += self._bench.close()
         events += self.usage.close()
         events += self.failures.close()
@@ -306,9 +316,9 @@ class RunTracker:
             case ServerReady():
                 return self.failures.ready(event.line)
             case GraphsCaptured():
-                self._is_made = self._is_made or self._has_cache
+                self.is_made = self.is_made or self._has_cache
             case EngineInitialized():
-                self._is_made = True
+                self.is_made = True
                 ends = [
                     end
                     for rank, each in self._ranks.items()
@@ -374,8 +384,11 @@ class RunTracker:
             case AssertionSeen():
                 state.asserted = (origin.line, made.text)
             case FailureLine():
+                state.open_traceback = None
                 made = _with_source(made, state, origin)
+                module = _module_above(state, origin)
                 is_of_engine = state.frame is not None or names_engine(made.message)
+                is_of_engine = is_of_engine or (module or "").startswith("vllm")
                 if made.is_elsewhere and not is_of_engine:
                     return []
                 at = self._at_work(state)
@@ -389,7 +402,7 @@ class RunTracker:
                 is_of_start = state.frame not in (None, AT_WORK)
                 self.failures.take(
                     made, origin, phase, is_of_start=is_of_start,
-                    module=_module_above(state, origin),
+                    module=module,
                 )  # fmt: skip
                 state.module = None
                 if _TITLE.search(made.message) is None:
@@ -414,7 +427,7 @@ class RunTracker:
                 return self._step(state, _shape_step(state, made), origin)
             case FrameSeen() if made.phase == EXECUTING:
                 # With no stage above it, and all that runs the model in a start is over.
-                if self._is_made and state.frame is None:
+                if self.is_made and state.frame is None:
                     self.failures.was_at_work, state.frame = True, AT_WORK
             case FrameSeen(is_weak=True):
                 state.frame = state.frame or made.phase
@@ -425,6 +438,8 @@ class RunTracker:
                 elif made.phase or state.frame is None:
                     # A module can be imported at any stage, which a frame above it names.
                     state.frame = made.phase
+                if made.is_logged and made.is_of_start:
+                    state.open_traceback = origin, state.frame or None
             case RoutesListed():
                 self._has_routes, self._routes_at = True, origin.time
             case DevicesSeen():
@@ -478,7 +493,7 @@ class RunTracker:
         if made.name.startswith("Capturing"):
             capture_bar(state, made, origin)
             return []
-        return stage_bar(state, made, origin)
+        return stage_bar(state, made, origin, self._timed)
 
     def _warmup_bar(
         self, state: RankState, phase: str, made: BarUpdate, origin: Origin

@@ -29,9 +29,9 @@ ASCEND_RULES: tuple[LineRule, ...] = (
         rf"{ON_STARTUP}Actual usage: (?P<weights_gib>{NUMBER}) GiB for weights, "
         rf"(?P<activation_gib>{NUMBER}) GiB for peak activation, "
         rf"(?P<non_torch_gib>{NUMBER}) GiB for non-torch memory, "
-        rf"{GRAPHS_TOOK} GiB for NPU graph memory\. "
-        rf"Replace gpu_memory_utilization with {SUGGESTED}"
-        rf"\. Current KV cache memory: (?P<kv_cache_gib>{NUMBER}) GiB",
+        rf"{GRAPHS_TOOK} GiB for NPU graph memory"
+        rf"(?:\. Replace gpu_memory_utilization with {SUGGESTED}"
+        rf"\. Current KV cache memory: (?P<kv_cache_gib>{NUMBER}) GiB)?",
         MemoryBudgetSet,
         Sample(
             "(EngineCore pid=20) INFO 08-20 10:00:56 [worker.py:793] Free memory on "

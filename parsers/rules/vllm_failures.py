@@ -39,13 +39,14 @@ _FRAMES = {
     "capture_model": "graph_capture",
     "kernel_warmup": "kernel_warmup", "flashinfer_autotune": "kernel_warmup",
     "warmup_kernels": "model_warmup", "warmup_model": "model_warmup",
-    "warming_up_model": "model_warmup",
+    "warming_up_model": "model_warmup", "compile_or_warm_up_model": "model_warmup",
     "_dummy_sampler_run": "sampler_warmup", "_dummy_pooler_run": "pooler_warmup",
     "init_device": "init_worker",
     "init_worker_distributed_environment": "distributed_init",
     "ensure_kv_transfer_initialized": "kv_connector", "create_connector": "kv_connector",
     "_init_executor": "", "_initialize_kv_caches": "", "from_engine_args": "",
     "from_cli_args": "", "create_engine_config": "configure",
+    "launch_core_engines": "",
     "setup_server": "", "create_server_socket": "",
     "validate_parsed_serve_args": "", "configure_logging_from_args": "",
     "execute_model": EXECUTING,
@@ -382,7 +383,7 @@ FAILURE_RULES: tuple[LineRule, ...] = (
     line_rule(
         "failure_frame",
         tuple(f", in {name}" for name in _FRAMES),
-        r'\s{0,20}File "[^"]{1,150}/(?:vllm|tpu_inference)[^"]{1,150}", line \d{1,7}, in '
+        r'\s{0,20}File "[^"]{1,140}/(?:vllm|tpu_inference)[^"]{1,150}", line \d{1,7}, in '
         rf"(?P<name>{'|'.join(_FRAMES)})\s*$",
         _frame,
         Sample(

@@ -240,6 +240,20 @@ GRAPH_RULES: tuple[LineRule, ...] = (
         "decoding. This may lead to unexpected consequences",
         device="cuda",
     ),
+    line_rule(
+        # A line of its own until 0.6.5 (`worker/model_runner.py capture_model`).
+        "graph_capture_hint",
+        ("during cudagraph capture, consider", "CUDA graphs can take additional"),
+        r"If out-of-memory error occurs during cudagraph capture, consider decreasing|"
+        r"CUDA graphs can take additional [\d~]{1,8} GiB memory per GPU\.",
+        None,
+        "INFO 12-06 11:39:39 model_runner.py:1404] If out-of-memory error occurs during "
+        "cudagraph capture, consider decreasing `gpu_memory_utilization` or switching to eager "
+        "mode. You can also reduce the `max_num_seqs` as needed to decrease memory usage.",
+        "INFO 06-18 22:11:00 model_runner.py:828] CUDA graphs can take additional 1~3 GiB memory "
+        "per GPU. If you are running out of memory, consider decreasing "
+        "`gpu_memory_utilization` or enforcing eager mode.",
+    ),
     phase_end(
         "graph_capture_registered",
         "cuda graph addresses",

@@ -304,7 +304,8 @@ MEMORY_RULES: tuple[LineRule, ...] = (
         "Memory profiling results: total_gpu_memory=",
         # Up to 0.6.5 (`worker/worker.py`); its peak holds weights and activations.
         rf"Memory profiling results: total_gpu_memory=(?P<total_gib>{NUMBER})GiB initial_memory_"
-        rf"usage={NUMBER}GiB peak_torch_memory={NUMBER}GiB memory_usage_post_profile={NUMBER}Gi[bB] "
+        rf"usage={NUMBER}GiB peak_torch_memory=(?P<torch_peak_gib>{NUMBER})GiB "
+        rf"memory_usage_post_profile={NUMBER}Gi[bB] "
         rf"non_torch_memory=(?P<non_torch_gib>{NUMBER})GiB kv_cache_size=(?P<kv_cache_gib>{NUMBER})GiB "
         rf"gpu_memory_utilization={_UTILIZATION}",
         _profiled_in_one,
@@ -316,6 +317,7 @@ MEMORY_RULES: tuple[LineRule, ...] = (
             "gpu_memory_utilization=0.95",
             {
                 "total_bytes": round(139.72 * GIB),
+                "torch_peak_bytes": round(16.53 * GIB),
                 "non_torch_bytes": round(5.68 * GIB),
                 "kv_cache_bytes": round(110.52 * GIB),
                 "gpu_memory_utilization": 0.95,

@@ -58,7 +58,7 @@ CARRIERS: dict[str, Callable[[Lines], str]] = {
     "terminal": each(lambda _, line: f"{line}  "),
     "colours": each(lambda _, line: f"\x1b[0m{line}\x1b[0m"),
     "colours, copied": each(lambda _, line: with_colours(line, "")),
-    "colours, rsyslog": each(lambda _, line: with_colours(line, "#033")),
+    "colours, rsyslog": each(lambda _, line: with_colours(line, "#033") + "#015"),
     "Markdown": each(lambda _, line: FIGURE.sub(r"**\g<0>**", line)),
     "proxy beside it": each(lambda i, line: line + f"\n{ACCESS}" * (i % 7 == 3)),
 }

@@ -6,7 +6,11 @@ import pytest
 
 from parsers.engine.joining import MAX_DETAILS
 from tests.helpers import events, of, read
-from warmup_insights.analysis.sentences import serving_sentences, start_sentences
+from warmup_insights.analysis.sentences import (
+    cause_text,
+    serving_sentences,
+    start_sentences,
+)
 from warmup_insights.model.events import (
     Failure,
     Note,
@@ -971,6 +975,41 @@ def test_a_connection_that_an_engine_states_as_its_fatal_error_is_the_cause():
     )
     (failure,) = of(ServingFailure, events(START + READY + text))
     assert failure.message.startswith("ConnectionResetError")
+
+
+WARMING = (
+    '  File "/x/vllm/v1/worker/gpu_worker.py", line 9, in compile_or_warm_up_model'
+)
+
+
+@pytest.mark.parametrize("head", ["", START])
+def test_a_traceback_without_its_end_is_a_failure_of_unknown_cause(head):
+    text = head + CORE.format(5, WARMING) + "\n" + CORE.format(5, "    self.x()") + "\n"
+    (failure,) = of(Failure, events(text))
+    assert (failure.phase, failure.line) == ("model_warmup", head.count("\n") + 1)
+    words = cause_text(folded(events(text)).summary.failure)
+    assert words.startswith("the log does not hold the cause")
+    # The engine goes on, or the error itself follows.
+    later = "(EngineCore pid=7) INFO 07-16 10:00:09 [core.py:273] init engine (profile, create kv "
+    assert not of(
+        Failure, events(text + later + "cache, warmup model) took 4.60 seconds\n")
+    )
+    (failure,) = of(Failure, events(text + CORE.format(5, "KeyError: 0") + "\n"))
+    assert failure.message == "KeyError: 0"
+
+
+def test_the_traceback_of_a_server_is_of_a_start_where_it_leads_through_one():
+    """What it prints into another file than its log lines: no other line is there."""
+    frames = '(APIServer pid=3)   File "/x/vllm/v1/engine/{}", line 9, in {}\n'
+    text = (
+        "(APIServer pid=3) Traceback (most recent call last):\n"
+        + frames.format("core_client.py", "make_async_mp_client")
+        + frames.format("utils.py", "launch_core_engines")
+        + "(APIServer pid=3) RuntimeError: NUMA binding was requested; pass --numa-bind-nodes.\n"
+    )
+    (failure,) = of(Failure, events(text))
+    assert failure.message.startswith("RuntimeError: NUMA binding")
+    assert not read(text.replace("/x/vllm/", "/x/other/"))[0]
 
 
 CANCELLED = (

@@ -67,6 +67,20 @@ def test_profile_result_of_0_27_has_no_weights_beside_their_sum():
     assert (found.consumed_bytes, found.weights_bytes) == (gib(0.81), None)
 
 
+def test_peak_of_0_6_less_the_weights_is_that_of_activations():
+    """7.92 x 0.95 = 2.32 weights + 1.17 + 0.44 + 3.6 for the KV cache."""
+    found = folded(events(
+        "INFO 12-06 14:07:55 llm_engine.py:249] Initializing an LLM engine (v0.6.4.post1) with "
+        "config: model='a/b', tensor_parallel_size=1\n"
+        "INFO 12-06 14:08:00 model_runner.py:1077] Loading model weights took 2.3185 GB\n"
+        "INFO 12-06 14:08:01 worker.py:232] Memory profiling results: total_gpu_memory=7.92GiB "
+        "initial_memory_usage=2.73GiB peak_torch_memory=3.49GiB memory_usage_post_profile="
+        "2.76GiB non_torch_memory=0.44GiB kv_cache_size=3.60GiB gpu_memory_utilization=0.95\n"
+    )).summary.memory  # fmt: skip
+    assert found.profile_bytes == gib(3.49) - gib(2.3185)
+    assert {part.name for part in found.parts}.isdisjoint({"other"})
+
+
 FILES = sorted(REAL_LOGS.rglob("*.log"))
 
 

@@ -762,6 +762,101 @@ def test_log_quoted_in_pieces_is_one_run_that_is_not_whole():
     assert [note.topic for note in folded(found).summary.notes].count("elided") == 1
 
 
+def test_the_servers_of_a_trainer_are_starts_of_their_own():
+    """verl has an actor of Ray for each, with an engine that has the same name as the others."""
+    at = "INFO 04-21 06:{} [{}] "
+    prefix = "(vLLMHttpServer pid={}) "
+    lines = [
+        "(WorkerDict pid=5) " + at.format("57:00", "__init__.py:216")
+        + "Automatically detected platform cuda.",
+        *(
+            prefix.format(n) + f"(EngineCore_DP0 pid={n + 100}) " + at.format("58:12", "core.py:93")
+            + "Initializing a V1 LLM engine (v0.12.0) with config: model='a/b'"
+            for n in (10, 11)
+        ),
+        *(
+            prefix.format(n) + f"(Worker pid={n + 200}) " + at.format("58:34", "monitor.py:34")
+            + f"torch.compile takes {n}.5 s in total"
+            for n in (10, 11)
+        ),
+        "(WorkerDict pid=5) " + at.format("59:59", "cumem.py:239") + "CuMemAllocator: sleep freed "
+        "1.00 GiB memory in total, of which 0.00 GiB is backed up in CPU",
+    ]  # fmt: skip
+    runs, _ = read("\n".join(lines) + "\n")
+    found = [summary_of(events)["compile"] for events in runs.values()]
+    assert [each and each["seconds"] for each in found] == [None, 10.5, 11.5]
+
+
+@pytest.mark.parametrize("minute", [1, 40])
+def test_what_only_imports_vllm_for_long_starts_no_engine(minute):
+    line = "INFO 04-21 06:{:02d}:00 [{}] {}\n"
+    text = line.format(0, "__init__.py:216", "Automatically detected platform cuda.")
+    for second in range(1, minute + 1):
+        text += line.format(
+            second,
+            "__init__.py:45",
+            "Available plugins for group vllm.general_plugins:",
+        )
+    runs, _ = read(text)
+    wall_s = summary_of(runs[0])["time"]["wall_s"]
+    assert wall_s == (60.0 if minute == 1 else None)
+
+
+@pytest.mark.parametrize("has_frames", [False, True])
+def test_an_error_that_a_page_only_names_ended_no_start_that_captured_its_graphs(
+    has_frames,
+):
+    """Another block, or the prose below: it is of the start where a traceback leads to it."""
+    frame = (
+        '  File "/x/site-packages/vllm/v1/engine/core.py", line 5, in run_engine_core\n'
+    )
+    runs, _ = read(
+        quoted(
+            WEIGHTS.format("02 10:00:06", "1.12"),
+            CACHE.format("02 10:00:20", "100,000")
+            + "INFO 03-02 10:00:40 [gpu_model_runner.py:2567] Graph capturing finished in 18 secs, "
+            "took 0.50 GiB\n",
+            "vllm serve a/b\n"
+            + ("Traceback (most recent call last):\n" + frame if has_frames else "")
+            + "ValueError: Bfloat16 is only supported on GPUs with compute capability 8.0\n",
+        )
+    )
+    (found,) = runs.values()
+    assert (summary_of(found)["status"] == "failed") is has_frames
+
+
+def test_the_stages_of_a_server_of_several_engines_are_starts_of_their_own():
+    """vllm-omni marks what vLLM's logger prints in a stage, and no other line of its process."""
+    at = "INFO 01-04 14:26:{} [{}] "
+    lines = [
+        "(APIServer pid=15) " + at.format("01", "utils.py:233") + "non-default args: {}",
+        *(
+            f"(EngineCore_DP0 pid={17 + n}) [Stage-{n}] " + at.format(25 + n, "core.py:96")
+            + f"Initializing a V1 LLM engine (v0.14.0) with config: model='a/{n}'"
+            for n in range(2)
+        ),
+        "(EngineCore_DP0 pid=17) [Stage-0] " + at.format("43", "gpu_model_runner.py:3549")
+        + "Model loading took 8.5 GiB memory and 12.7 seconds",
+        "(EngineCore_DP0 pid=18) [Stage-1] " + at.format("44", "gpu_model_runner.py:3549")
+        + "Model loading took 2.0 GiB memory and 13.7 seconds",
+        "(EngineCore_DP0 pid=17) 2026-01-04 14:26:45,037 - INFO - autotuner.py:256 - "
+        "flashinfer.jit: [Autotuner]: Autotuning process starts ...",
+        "(APIServer pid=15) INFO:     Application startup complete.",
+    ]  # fmt: skip
+    runs, _ = read("\n".join(lines) + "\n")
+    weights = [
+        [m.delta_bytes for m in of(MemoryMeasured, found)] for found in runs.values()
+    ]
+    assert weights == [[], [round(8.5 * GIB)], [2 * GIB]]
+    marks = [[m.name for m in of(PhaseMarked, found)] for found in runs.values()]
+    assert ["kernel_warmup" in names for names in marks] == [False, True, False]
+    assert [summary_of(found)["model"] for found in runs.values()] == [
+        None,
+        "a/0",
+        "a/1",
+    ]
+
+
 def test_fence_in_a_prompt_cuts_no_log():
     runs, _ = read(
         WEIGHTS.format("02 10:00:06", "1.12")

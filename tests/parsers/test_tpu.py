@@ -23,9 +23,14 @@ HEAD = "INFO 10-21 20:57:{:02d} [compilation_manager.py:58] "
 def test_a_compilation_is_named_by_the_line_that_began_it():
     text = HEAD.format(1) + "Precompile backbone --> {'num_tokens': 16}\n"
     text += HEAD.format(40) + "Compilation finished in 39.64 [secs].\n"
-    (found,) = of(CompileFinished, events(text))
-    assert (found.what, found.detail) == ("backbone", "{'num_tokens': 16}")
-    assert found.duration_s == 39.64
+    found = events(text)
+    (compiled,) = of(CompileFinished, found)
+    assert (compiled.what, compiled.detail) == ("backbone", "{'num_tokens': 16}")
+    assert compiled.duration_s == 39.64
+    # Numbers of tokens are the buckets of a TPU.
+    (row,) = folded(found).rows
+    assert (row.phase, row.bucket, row.duration_s) == ("tokens", (16,), 39.64)
+    assert row.warmed
 
 
 ARRAYS = "'num_reqs': 64, 'shared_attention_metadata': SharedAttentionMetadata("
@@ -106,6 +111,8 @@ def test_in_the_tree_paddings_and_shapes_have_a_line_each():
         (c.what, c.duration_s, c.from_cache) for c in of(CompileFinished, found)
     ]
     assert compiled == [("backbone", 49.75, None), ("compute_logits", 1.5, None)]
+    times = folded(found).summary.time.phases
+    assert [(time.name, time.duration_s) for time in times][1:] == [("compile", 52.0)]
 
 
 WORKER = "(EngineCore pid=7) INFO 08-08 21:0{}:00 [tpu_worker.py:377] "
