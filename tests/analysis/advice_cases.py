@@ -17,6 +17,7 @@ from warmup_insights.model.events import (
     MemoryMeasured,
     Note,
     PhaseMarked,
+    RuntimeCompile,
     ServerReady,
     WarmupFinished,
 )
@@ -27,6 +28,11 @@ NOT_LOADED = Note(
     topic="compile", text="not loaded",
     values={"outcome": "refused", "path": "/c/model", "reason": "no attribute x"},
 )  # fmt: skip
+LATE = RuntimeCompile(
+    what="Triton kernel JIT compilation",
+    kernel="_zero_kv_blocks_kernel",
+    time=T0 + 60.0,
+)
 
 
 def phased(
@@ -271,6 +277,11 @@ TIME_CASES: dict[str, tuple[list[list[Event]], list[list[Event]]]] = {
     "saved_not_loaded": (
         [compiled(30.0, NOT_LOADED)],
         [compiled(30.0), compiled(30.0, CompileFinished(what="aot", from_cache=True))],
+    ),
+    "late_kernels": (
+        [[*phased(("load_model", 20.0)), LATE]],
+        [[*phased(("load_model", 20.0), engine="vllm-gaudi", device_kind="hpu"),
+          RuntimeCompile(what="recipe", kernel="gemm", time=T0 + 60.0)], phased(("load_model", 20.0))],
     ),
     "xla_cache": (
         [compiled(400.0, engine="tpu-inference")],

@@ -34,7 +34,7 @@ def miss(*shape, phase="prompt", fallback=None, count=1):
         (
             [started(), generated("prompt", [(1, 128, 0)]), WarmupFinished(skipped=True),
              miss(9, 999, 0)],
-            "skipped", "warm-up was skipped",
+            "skipped", "warm-up was skipped; batch 9 is above its range; query 999 is above its range",
         ),
     ],
 )  # fmt: skip

@@ -17,6 +17,7 @@ from warmup_insights.export.plans import cache_table
 from warmup_insights.ingest.log import LogEnd, read_log
 from warmup_insights.ingest.outcome import Options
 from warmup_insights.model.events import (
+    BucketsGenerated,
     ConfigRecorded,
     KVCacheAllocated,
     MemoryBudgetSet,
@@ -24,7 +25,12 @@ from warmup_insights.model.events import (
 )
 from warmup_insights.model.figures import contradictory
 from warmup_insights.model.run import RunRecord
-from warmup_insights.model.summary import EngineName, RunSummary
+from warmup_insights.model.summary import (
+    EngineName,
+    FailureFacts,
+    FailureFigures,
+    RunSummary,
+)
 from warmup_insights.units import GIB
 
 
@@ -112,6 +118,43 @@ def test_a_fixed_cache_does_not_follow_utilisation():
     plan = planner.plan(PlanSettings(gpu_memory_utilization=0.9))
     assert plan.num_kv_blocks == 10_000
     assert "num_gpu_blocks_override is set" in plan.notes[0]
+
+
+def test_of_a_start_that_failed_nothing_fits():
+    """What it ran out of memory with; a smaller cache may be small enough or not."""
+    summary = msgspec.structs.replace(
+        cuda(total=None), status="failed",
+        failure=FailureFacts(
+            kind="out_of_memory", stated=FailureFigures(total_bytes=80 * GIB)
+        ),
+    )  # fmt: skip
+    planner = CachePlanner(summary)
+    shares = (0.3, 0.5, 0.6)
+    plans = [planner.plan(PlanSettings(gpu_memory_utilization=s)) for s in shares]
+    assert [plan.outcome for plan in plans] == [None, "ran_out", "ran_out"]
+    assert "ran out of memory" in str(cache_table(plans))
+    other = msgspec.structs.replace(summary, failure=FailureFacts(kind="error"))
+    assert CachePlanner(other).plan(PlanSettings()).outcome is None
+
+
+def test_a_run_that_got_ready_fits_whatever_it_states():
+    ready = msgspec.structs.replace(cuda(), status="finished", config={})
+    assert CachePlanner(ready).plan(PlanSettings()).outcome == "fits"
+
+
+def test_buckets_of_a_list_that_was_cut_are_as_many_as_stated():
+    planner = CachePlanner(listed := _cut_list())
+    assert planner.plan(PlanSettings()).buckets == {"decode": 112}
+    assert len(listed.phase("decode").buckets) == 2
+
+
+def _cut_list() -> RunSummary:
+    events = [
+        RunStarted(engine="vllm-fork", device_kind="hpu"),
+        BucketsGenerated(phase="decode", count=112, buckets=[(1, 128), (1, 256)]),
+        KVCacheAllocated(num_blocks=3184),
+    ]
+    return summarize(RunRecord(run_id="r", source_kind="log"), events).summary
 
 
 def test_on_hpu_it_gives_the_blocks_that_the_replay_gives():

@@ -21,8 +21,10 @@ from tests.analysis.builders import (
 )
 from tests.analysis.room_cases import (
     CONNECTING,
+    NO_LINE,
     PROMPTS,
     SHORT,
+    WAITED,
     buckets_then,
     cuda,
     ended,
@@ -182,7 +184,7 @@ def test_the_device_follows_from_the_estimate_and_two_utilisations():
         ),
     ]
     finding = only(ended("no_kv_cache", "no", *known, **SHORT), "kv_cache_too_small")
-    assert any("alone would have to be 0.97" in way for way, _ in ways_of(finding))
+    assert any("0.97 alone" in way for way, _ in ways_of(finding))
 
 
 def test_an_estimate_too_coarse_for_a_device_gives_no_utilisation():
@@ -418,6 +420,16 @@ def test_a_line_that_only_announces_a_failure_is_no_cause(message, is_cause):
     assert text.startswith("the log does not hold the cause") is not is_cause
 
 
+def test_what_an_executor_quotes_of_a_worker_is_the_error_itself():
+    message = "RuntimeError: Worker failed with error '{}', please check the stack trace above"
+    finding = only(
+        ended("error", message.format("ragged batch")), "failure_unexplained"
+    )
+    assert "only announces" not in finding.price
+    finding = only(ended("error", message.format("")), "failure_unexplained")
+    assert "only announces" in finding.price
+
+
 def test_the_post_mortem_projects_what_was_missing():
     """10, 9, 8, 7 GiB were free: 1 GiB a bucket, and 8 of 12 were never reached."""
     finding = only(buckets_then(free_bytes=6 * GIB), "out_of_memory")
@@ -551,6 +563,64 @@ def test_memory_that_no_tensor_uses_is_fragmented():
     assert finding.changes == {
         "PYTORCH_CUDA_ALLOC_CONF": "expandable_segments:True"
     }  # fmt: skip
+
+
+def test_ranks_share_no_mapped_memory_of_graphs():
+    """vLLM `csrc/custom_all_reduce.cuh`: cudaIpcGetMemHandle answers "invalid argument"."""
+    figures = {
+        "needed_bytes": GIB,
+        "free_bytes": GIB // 2,
+        "unallocated_bytes": 2 * GIB,
+    }
+    two = [config(tensor_parallel_size=2), ConfigRecorded(num_ranks=2)]
+    finding = only(ended("out_of_memory", "no", *two, **figures), "out_of_memory")
+    assert finding.changes["disable_custom_all_reduce"] is True
+    eager = [*two, config(enforce_eager=True)]
+    finding = only(ended("out_of_memory", "no", *eager, **figures), "out_of_memory")
+    assert "disable_custom_all_reduce" not in finding.changes
+
+
+@pytest.mark.parametrize(
+    ("requests", "first", "price"),
+    [(60.0, "VLLM_MEMORY_PROFILER_ESTIMATE_CUDAGRAPHS=1", "3 GiB of KV cache"),
+     (1.1, "fewer graphs", "batches of those sizes run without a graph")],
+)  # fmt: skip
+def test_graphs_get_of_the_cache_what_a_request_of_full_length_leaves(
+    requests, first, price
+):
+    known = [
+        MemoryBudgetSet(kv_cache_bytes=10 * GIB, gpu_memory_utilization=0.9),
+        KVCacheAllocated(num_tokens=5000, max_concurrency=requests),
+        GraphMemoryEstimated(estimated_bytes=3 * GIB, is_reserved=False),
+        PhaseMarked(name="graph_capture", edge="start", time=1_000_009.0),
+    ]
+    events = ended("out_of_memory", "no", *known, phase="graph_capture")
+    finding = only(events, "out_of_memory")
+    assert finding.suggestion.startswith(first)
+    assert price in finding.price
+    helps = not any("does not help alone" in price for _, price in ways_of(finding))
+    assert helps is (requests > 2)
+
+
+def test_a_smaller_cache_that_holds_no_request_of_full_length_needs_a_shorter_one():
+    known = [
+        MemoryBudgetSet(
+            total_bytes=80 * GIB, kv_cache_bytes=10 * GIB, gpu_memory_utilization=0.9
+        ),
+        KVCacheAllocated(num_tokens=5000, max_concurrency=1.0),
+    ]
+    figures = {"needed_bytes": 2 * GIB, "free_bytes": GIB}
+    finding = only(ended("out_of_memory", "no", *known, **figures), "out_of_memory")
+    assert "--max-model-len has to fall with it" in finding.price
+
+
+def test_workers_that_build_kernels_wait_for_no_network():
+    building = [*NO_LINE[:-2], PhaseMarked(name="kernel_build", edge="start", time=1_000_300.0),
+                NO_LINE[-1], WAITED]  # fmt: skip
+    finding = only(building, "ended_while_waiting")
+    assert finding.title.endswith("the log ends in building kernels.")
+    assert "NCCL" not in str(ways_of(finding))
+    assert "on a volume" in finding.suggestion
 
 
 def test_sleep_mode_does_not_start_with_expandable_segments():

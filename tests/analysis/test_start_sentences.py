@@ -13,6 +13,7 @@ from warmup_insights import runs
 from warmup_insights.analysis.sentences import (
     BUCKETS,
     largest_phase,
+    ranks_text,
     start_sentences,
 )
 from warmup_insights.analysis.summary import summarize
@@ -276,3 +277,16 @@ def test_a_client_that_imports_vllm_starts_none():
         "No start-up in this file; it holds 1 benchmark result."
     ]
     assert (summary.time.wall_s, summary.time.phases) == (None, [])
+
+
+@pytest.mark.parametrize(
+    ("kind", "ranks", "text"),
+    [("tpu", 1, "1 rank with 8 devices"), ("tpu", 2, "2 ranks with 4 devices each"),
+     ("tpu", 8, "8 ranks"), ("cuda", 8, "8 ranks"), ("hpu", None, "? ranks")],
+)  # fmt: skip
+def test_a_process_of_a_tpu_drives_several_devices(kind, ranks, text):
+    summary = structs.replace(
+        folded([RunStarted(engine="vllm", device_kind=kind)]).summary,
+        ranks=ranks, guessed=[], config={"tensor_parallel_size": 8},
+    )  # fmt: skip
+    assert ranks_text(summary) == text

@@ -133,7 +133,7 @@ def _as_old_as_driver(match: re.Match[str]) -> Iterable[Way]:
 ROWS: tuple[KnownError, ...] = (
     *rows(
         "device_unsupported",
-        (r"Bfloat16 is only supported on (?:GPUs|XPUs)",
+        (r"Bfloat16 is only supported on (?:GPUs|XPUs)|\bBF16 is not supported",
          "The device has no bfloat16",
          (_DTYPE_HALF, Way.that_sets("twice the memory, slower", dtype="float32"))),
         (r"torch\.bfloat16 is not supported for quantization method (\w{1,40})",
@@ -423,14 +423,22 @@ ROWS: tuple[KnownError, ...] = (
          (_GIVE_DEVICES,
           Way("end what holds the devices (hl-smi): each belongs to one process"),
           _GAUDI_RELEASE)),
-        (r"Device acquire failed|synDeviceAcquire|[Dd]evice\(s\) is/are busy or unavailable|"
+        (r"Device acquire failed|synDeviceAcquire",
+         "Another process holds the Gaudi, or it is in a bad state",
+         (Way("end the process that holds it (hl-smi, `fuser -v` of the device files), then start "
+              "again"),
+          Way("HABANA_VISIBLE_DEVICES or HABANA_VISIBLE_MODULES with devices that no other "
+              "process has; with Ray as many free ones on each node as it places workers there"),
+          Way("a reset of the device by its tool, when no process is left", "everything on it "
+              "ends"), _GAUDI_RELEASE)),
+        (r"[Dd]evice\(s\) is/are busy or unavailable|"
          r"TPU is already in use|open\(/dev/vfio\S{0,20}\): (?:16|Device or resource busy)|"
          r"iommu group",
          "Another process holds the device, or it is in a bad state",
-         (Way("end the process that holds it (hl-smi, nvidia-smi, npu-smi, `fuser -v` of the "
-              "device files), then start again"),
+         (Way("end the process that holds it (nvidia-smi, npu-smi, `fuser -v` of the device "
+              "files), then start again"),
           Way("a reset of the device by its tool, when no process is left", "everything on it "
-              "ends"), _GAUDI_RELEASE)),
+              "ends"))),
         (r"device-side assert|CUDA_KERNEL_ASSERT|Assertion `.{1,200}` failed",
          "A kernel met a value that it does not allow, such as an index outside of a table",
          (Way("the lines `Assertion ... failed` above the error name the kernel and the condition; "

@@ -57,6 +57,11 @@ _WRITABLE = Way(
     "HOME, HF_HOME, VLLM_CACHE_ROOT, TRITON_CACHE_DIR and TORCHINDUCTOR_CACHE_DIR on a volume "
     "that this user may write"
 )
+_OTHER_DISK = Way(
+    "files removed below the quota (`quota -s`, `lfs quota`), or HF_HOME, VLLM_CACHE_ROOT, "
+    "TRITON_CACHE_DIR and TMPDIR on a file system without it",
+    "disk for the weights and the caches; `df` does not show a quota",
+)
 _MORE_DISK = Way(
     "room on the file system that is full (`df -h` and `df -i`), or HF_HOME, VLLM_CACHE_ROOT "
     "and TMPDIR on a larger one",
@@ -118,7 +123,10 @@ ROWS: tuple[KnownError, ...] = (
     ),
     *rows(
         "disk_full",
-        (r"No space left on device|Errno 28\b|[Dd]isk quota exceeded|[Nn]ot enough (?:free )?"
+        (r"[Dd]isk quota exceeded|Errno 122\b",
+         "The quota of a file system is used up",
+         (_OTHER_DISK,)),
+        (r"No space left on device|Errno 28\b|[Nn]ot enough (?:free )?"
          r"(?:disk )?space(?! in the data buffer)",
          "A file system is full",
          (_MORE_DISK,)),

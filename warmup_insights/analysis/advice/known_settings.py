@@ -132,7 +132,7 @@ def _higher_limit(match: re.Match[str]) -> Iterable[Way]:
     )
     if needed > MAX_UTILIZATION:
         yield Way(
-            f"--gpu-memory-utilization alone would have to be {needed:g}",
+            f"--gpu-memory-utilization {needed:g} alone",
             f"does not help: {MAX_UTILIZATION:g} is the most; the weights are loaded "
             "whatever it is",
             kind="no help",
@@ -354,6 +354,11 @@ ROWS: tuple[KnownError, ...] = (
     ),
     *rows(
         "setting_refused",
+        # vLLM `utils/jit_monitor.py`, with --jit-monitor-mode error.
+        (r"JIT compilation during inference: ",
+         "A kernel had to be compiled while serving, and the run forbids that",
+         (Way.that_sets("requests wait while a kernel is compiled", jit_monitor_mode="warn"),
+          Way("a newer vLLM, whose warm-up may run this kernel", "another image"))),
         (r"Not? enough allowed NUMA nodes to bind threads of \d{1,6} (?:local )?CPUWorkers\. Allowed "
          r"NUMA nodes are \[([\d, ]{0,200})\]",
          "There are fewer nodes of memory than workers on the CPU",

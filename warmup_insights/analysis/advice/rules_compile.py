@@ -409,6 +409,45 @@ def saved_not_loaded(facts: RunFacts) -> Iterator[Finding]:
     )
 
 
+@rule(
+    "kernels were compiled while serving (vLLM)",
+    "the lines of its JIT monitor",
+    formula="none: their number; no line states what one took",
+    margin="medium whatever their number: each held up the requests of a step once",
+    source="vLLM `utils/jit_monitor.py`: monitored from the end of the warm-up on",
+    example="vLLM 0.22.1: two kernels of a speculative decoder at its first requests",
+)
+def late_kernels(facts: RunFacts) -> Iterator[Finding]:
+    """Kernels that no run of the warm-up needed, compiled when requests did."""
+    late = [
+        row
+        for row in facts.summary.serving_or_none.jit
+        if row.what.startswith(("Triton", "CuTeDSL"))
+    ]
+    if not late:
+        return
+    names = list(dict.fromkeys(row.kernel for row in late))
+    shown = ", ".join(names[:2]) + (", …" if len(names) > 2 else "")
+    ahead = Way(
+        "requests like the real ones before traffic: short and long prompts, several at once, "
+        "and images or guided output where they come",
+        "the server takes traffic that much later",
+    )
+    kept = Way(
+        "TRITON_CACHE_DIR and VLLM_CACHE_ROOT on a volume that stays: what an earlier start "
+        "compiled is loaded",
+        "the first start with these versions still compiles",
+    )
+    yield finding_of(
+        facts,
+        f"Compiled while serving: {count_of(len(late), 'kernel')} ({shown}).",
+        {"num_kernels": len(late)},
+        [ahead, kept],
+        f"{count_of(len(late), 'compilation')} less while requests wait",
+        severity="medium",
+    )
+
+
 def cache_folders(summary: RunSummary) -> list[str]:
     """The directories of the artefacts that a failure leads through, or that were loaded."""
     compiled = summary.compile
@@ -482,4 +521,4 @@ def key_advice(change: KeyChange) -> tuple[str, str]:
 
 
 FAILURE_RULES = (poisoned_cache,)
-RULES = (recipe_cache, compile_cache, xla_cache, saved_not_loaded)
+RULES = (recipe_cache, compile_cache, xla_cache, saved_not_loaded, late_kernels)

@@ -16,6 +16,7 @@ from warmup_insights.analysis.advice.finding import Finding, rule
 from warmup_insights.analysis.advice.known_texts import EAGER
 from warmup_insights.analysis.advice.remedies import known_error
 from warmup_insights.analysis.advice.rules_settings import probe_of
+from warmup_insights.analysis.advice.rules_start import kernel_caches
 from warmup_insights.analysis.advice.stated import (
     OTHER_RELEASE,
     OWN_CHOICE,
@@ -47,6 +48,8 @@ _ABOVE = re.compile(
     r"(?:Core|core|[Ee]ngine|WorkerProc) initialization failed"
 )
 """Of errors that only announce another one."""
+_QUOTES = re.compile(r"Worker failed with error '\w")
+"""The executor quotes what its worker raised (vLLM `v1/executor/multiproc_executor.py`)."""
 
 
 def shown_message(found: Failed) -> str:
@@ -291,7 +294,7 @@ def failure_unexplained(facts: RunFacts, found: Failed) -> Iterator[Finding]:
     where = " while it served" if found.is_serving else ""
     ends_in = f", which ends in {found.module}" if found.module else ""
     price = "the log names the error and not its cause, as far as rules know it"
-    if _ABOVE.search(found.message):
+    if _ABOVE.search(found.message) and not _QUOTES.search(found.message):
         more = (
             "the error of the process that ended is above it or in the log of its rank; with "
             "none there it was ended from outside (dmesg, exit code)"
@@ -604,13 +607,29 @@ def ended_while_waiting(facts: RunFacts) -> Iterator[Finding]:
     stage = phase_words(summary.progress.stage)
     yield finding_of(
         facts,
-        f"The workers did not answer for {format_duration(waited)} in {stage}, and the log "
-        "ends so.",
+        f"The workers did not answer for {format_duration(waited)}, and the log ends in "
+        f"{stage}.",
         {"waited_s": waited},
-        [*_ways_past(facts.stage), *_ways_apart(facts)],
+        _ways_to_kernels(summary)
+        if facts.stage == "kernel_build"
+        else [*_ways_past(facts.stage), *_ways_apart(facts)],
         "shows whether this stage hangs or takes long",
         severity="medium",
     )
+
+
+def _ways_to_kernels(summary: RunSummary) -> list[Way]:
+    """What to do where kernels are built: one rank builds a module, and the others wait for
+    its lock (torch `utils/file_baton.py`, which AITER has a copy of)."""
+    return [
+        Way(f"let it end, and {kernel_caches(summary)[1]}", "disk for the caches"),
+        Way(
+            "the locks removed that an ended process left (`lock` files in the folder of the "
+            "builds)",
+            "only while no process builds there",
+        ),
+        _STACKS,
+    ]
 
 
 def _ways_past(stage: str) -> Iterator[Way]:

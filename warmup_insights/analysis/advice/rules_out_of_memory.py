@@ -15,7 +15,7 @@ from warmup_insights.analysis.advice.cause import (
     held_by_others,
     is_free_before,
 )
-from warmup_insights.analysis.advice.change import Value, Way
+from warmup_insights.analysis.advice.change import Value, Way, as_set
 from warmup_insights.analysis.advice.facts import Failed, RunFacts
 from warmup_insights.analysis.advice.finding import Finding, first_lines, rule
 from warmup_insights.analysis.advice.ways import (
@@ -28,11 +28,13 @@ from warmup_insights.analysis.advice.ways import (
     monitor,
     more_devices,
     num_devices,
+    num_ranks,
     numbers_of,
     share_for,
     share_way,
     shorter_steps,
     smaller_batch,
+    spare_cache,
 )
 from warmup_insights.analysis.plan.planning import PlanSettings
 from warmup_insights.analysis.plan.regenerate import strategy_of
@@ -318,7 +320,7 @@ def no_room_for_cache(facts: RunFacts) -> Iterator[Finding]:
     ]  # fmt: skip
     yield finding_of(
         facts, f"{title}{where}.", numbers, ways,
-        "the first KV block fits; how many more is in the line of the next start",
+        "KV blocks, where it frees more than is missing; the line of the next start has how many",
     )  # fmt: skip
 
 
@@ -598,14 +600,7 @@ def _room_ways(
             f"({monitor(facts)})",
             "none for this engine",
         )
-    unused = found.stated.unallocated_bytes
-    # vLLM `device_allocator/cumem.py` refuses to start with both.
-    sleeps = str(facts.summary.config.get("enable_sleep_mode", "")).lower() == "true"
-    if unused and found.needed_bytes and unused >= found.needed_bytes and not sleeps:
-        yield Way.that_sets(
-            f"none known; {format_bytes(unused)} were held and used by no tensor",
-            PYTORCH_CUDA_ALLOC_CONF="expandable_segments:True",
-        )
+    yield from _less_fragmented(facts, found)
     if _is_empty_handed(facts, found):
         yield Way(
             f"end what else holds memory of the devices ({monitor(facts)}): no line shows "
@@ -630,7 +625,7 @@ def _room_ways(
         if not is_before:
             yield from _less_for_cache(facts, shortfall)
     if (has_cache(facts) or found.phase) and _is_capturing(facts):
-        yield from _room_for_graphs(shortfall, is_fixed=is_fixed)
+        yield from _room_for_graphs(facts, shortfall, is_fixed=is_fixed)
     elif found.bucket is not None:
         yield from smaller_batch(facts, found)
     else:
@@ -770,18 +765,64 @@ def _has_captured(facts: RunFacts) -> bool:
     return graphs is not None and graphs.duration_s is not None
 
 
-def _room_for_graphs(shortfall: float | None, *, is_fixed: bool) -> Iterator[Way]:
+def _room_for_graphs(
+    facts: RunFacts, shortfall: float | None, *, is_fixed: bool
+) -> Iterator[Way]:
     if shortfall is None and not is_fixed:
-        yield Way(
-            "a lower --gpu-memory-utilization",
-            "KV cache; graphs are captured in what is left beside it",
-        )
+        yield from _beside_cache(facts)
     yield Way(
         "fewer graphs: a smaller --max-num-seqs, which bounds their sizes, or the largest of "
         "cudagraph_capture_sizes left out",
         "fewer requests at once, or batches of those sizes run without a graph",
     )
     yield Way.that_sets("no graphs: slower decoding", enforce_eager=True)
+
+
+def _beside_cache(facts: RunFacts) -> Iterator[Way]:
+    """Less for the KV cache, beside which graphs are captured: as much as the engine estimates
+    for them, where it estimated and set nothing aside."""
+    graphs, spare = facts.summary.graphs, spare_cache(facts)
+    estimate = None if graphs is None else graphs.estimated_bytes
+    lower = "a lower --gpu-memory-utilization"
+    if estimate and spare is not None and spare < estimate:
+        yield Way(
+            lower,
+            f"does not help alone: the graphs are estimated at {format_bytes(estimate)}, and the "
+            f"KV cache can lose {format_bytes(spare)} while a request of full length fits",
+            kind="no help",
+        )
+        return
+    if estimate and graphs is not None and graphs.is_reserved is False:
+        yield Way.that_sets(
+            f"{format_bytes(estimate)} of KV cache: what the engine estimates for graphs is set "
+            "aside",
+            VLLM_MEMORY_PROFILER_ESTIMATE_CUDAGRAPHS="1",
+        )
+    yield Way(lower, "KV cache; graphs are captured in what is left beside it")
+
+
+def _less_fragmented(facts: RunFacts, found: Failed) -> Iterator[Way]:
+    """Another allocator, where what was held and used by no tensor would have been enough."""
+    unused = found.stated.unallocated_bytes
+    # vLLM `device_allocator/cumem.py` refuses to start with both.
+    sleeps = _is_on(facts, "enable_sleep_mode")
+    if not unused or not found.needed_bytes or unused < found.needed_bytes or sleeps:
+        return
+    changes: dict[str, Value] = {"PYTORCH_CUDA_ALLOC_CONF": "expandable_segments:True"}
+    price = "none known"
+    if num_ranks(facts) > 1 and not _is_on(facts, "enforce_eager"):
+        # `custom_all_reduce.cuh` passes the memory of graphs to the other ranks by
+        # cudaIpcGetMemHandle, which mapped segments do not have.
+        changes["disable_custom_all_reduce"] = True
+        price = (
+            "slower small all-reduces: graphs cannot share such memory between ranks"
+        )
+    price = f"{price}; {format_bytes(unused)} were held and used by no tensor"
+    yield Way(as_set(changes), price, changes)
+
+
+def _is_on(facts: RunFacts, setting: str) -> bool:
+    return str(facts.summary.config.get(setting, "")).lower() == "true"
 
 
 def _larger_reserve(facts: RunFacts, shortfall: float) -> Iterator[Way]:
@@ -834,7 +875,17 @@ def _less_for_cache(facts: RunFacts, shortfall: float) -> Iterator[Way]:
 
 def _lost(facts: RunFacts, num_bytes: float) -> str:
     blocks = facts.blocks_in(num_bytes)
-    return f"{blocks:,} KV blocks fewer" if blocks else "a smaller KV cache"
+    lost = f"{blocks:,} KV blocks fewer" if blocks else "a smaller KV cache"
+    return lost + _shorter_requests(facts, num_bytes)
+
+
+def _shorter_requests(facts: RunFacts, num_bytes: float) -> str:
+    """What goes with a KV cache of so many bytes less, where it holds no request of full length
+    then."""
+    spare = spare_cache(facts)
+    if spare is None or num_bytes <= spare:
+        return ""
+    return "; --max-model-len has to fall with it, or no request of full length fits"
 
 
 LEAST_ROOM_SHARE = 0.03
@@ -915,7 +966,8 @@ def _less_cache(
     tokens, cache = facts.figure("kv_cache_tokens"), facts.figure("kv_cache_bytes")
     lost = f", about {int(tokens * cost / cache):,} tokens" if tokens and cache else ""
     return Way.that_sets(
-        f"{format_bytes(cost)} of KV cache{lost}", gpu_memory_utilization=lower
+        f"{format_bytes(cost)} of KV cache{lost}{_shorter_requests(facts, cost)}",
+        gpu_memory_utilization=lower,
     )
 
 

@@ -244,8 +244,8 @@ def startup_probe(facts: RunFacts) -> Iterator[Finding]:
     of_kind = " of unknown kind" if summary.start.kind is None else ""
     yield Finding(
         "low",
-        f"A startup probe has to allow {probe.allowed_s} s: {starts}{of_kind} became ready "
-        f"after {times}.",
+        f"A startup probe that allows {probe.allowed_s} s is long enough: {starts}{of_kind} "
+        f"became ready after {times}.",
         {
             "num_runs": probe.num_runs, "median_s": probe.median_s,
             "longest_s": probe.longest_s,

@@ -270,7 +270,8 @@ _CACHES = {
 first use."""
 
 
-def _kernel_caches(summary: RunSummary) -> tuple[str, str]:
+def kernel_caches(summary: RunSummary) -> tuple[str, str]:
+    """The setting of the folder, and what to keep of what is compiled at first use."""
     return _CACHES.get(summary.device.kind or "", _CUDA_CACHES)
 
 
@@ -291,7 +292,7 @@ def kernels_built(facts: RunFacts, start: Start) -> Iterator[Finding]:
     if facts.summary.engine.name != "vllm" or (tuned is not None and tuned.new):
         return
     seconds = start.seconds["kernel_warmup"]
-    setting, kept = _kernel_caches(facts.summary)
+    setting, kept = kernel_caches(facts.summary)
     if setting == _CUDA_CACHES[0]:
         kept += ", or kernels built already in the image (flashinfer-jit-cache)"
     yield Finding(
@@ -421,7 +422,7 @@ def profile_run(facts: RunFacts, start: Start) -> Iterator[Finding]:
     seen = [own for own in facts.others_s("profile_run") if own < seconds]
     known, size = facts.summary.checkpoint, weights_bytes(facts.summary)
     room = known.available_bytes if known is not None else None
-    setting, kept = _kernel_caches(facts.summary)
+    setting, kept = kernel_caches(facts.summary)
     yield Finding(
         severity_of(start.share(seconds)),
         f"The first pass through the model took {start.of_all(seconds)}{after}.",

@@ -83,7 +83,7 @@ def share_way(facts: RunFacts, short: float) -> Way:
         )
     if share > highest:
         return Way(
-            f"--gpu-memory-utilization alone would have to be {share:g}",
+            f"--gpu-memory-utilization {share:g} alone",
             f"does not help: {highest:g} is the most",
             kind="no help",
         )
@@ -118,6 +118,13 @@ def highest_share(facts: RunFacts) -> float:
     if not total or not free or memory.graph_reserved_fraction is not None:
         return MAX_UTILIZATION
     return min(MAX_UTILIZATION, math.floor(100 * free / total) / 100 - 0.01)
+
+
+def spare_cache(facts: RunFacts) -> float | None:
+    """Bytes that the KV cache can lose while a request of full length fits: with less the
+    engine does not start (vLLM `v1/core/kv_cache_utils.py _check_enough_kv_cache_memory`)."""
+    size, requests = facts.figure("kv_cache_bytes"), facts.figure("max_concurrency")
+    return None if not size or not requests else size * max(0.0, 1 - 1 / requests)
 
 
 def fits_with(
