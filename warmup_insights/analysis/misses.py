@@ -60,11 +60,28 @@ class Diagnosis:
 
     def reason(self, names: Sequence[str]) -> str:
         """Why no bucket took the shape; `names` are those of its dimensions."""
+        if self.cause == "skipped":
+            return "; ".join(
+                [_REASONS[self.cause]]
+                + [
+                    f"{names[d]} {self.shape[d]} is above its range"
+                    for d in self._beyond
+                ]
+            )
         if self.cause != "too_large":
             return _REASONS[self.cause]
         return "; ".join(
             f"{names[d]} {self.shape[d]} is above every bucket" for d in self.too_large
         )
+
+    @property
+    def _beyond(self) -> list[int]:
+        """The dimensions that are above their limits."""
+        return [
+            place
+            for place, limit in enumerate(self.limits if self.is_known else ())
+            if limit is not None and self.shape[place] > limit
+        ]
 
     @property
     def wanted(self) -> Bucket:
@@ -74,14 +91,9 @@ class Diagnosis:
     @property
     def needs(self) -> dict[str, int]:
         """Range variables that are too small, with the value that the shape needs."""
-        if not self.is_known:
-            return {}
-        sizes = zip(self.ranges, self.limits, self.shape, self.wanted, strict=False)
-        return {
-            name: wanted
-            for name, limit, size, wanted in sizes
-            if limit is not None and size > limit
-        }
+        beyond = self._beyond
+        sizes = enumerate(zip(self.ranges, self.wanted, strict=False))
+        return {name: wanted for place, (name, wanted) in sizes if place in beyond}
 
     @property
     def is_known(self) -> bool:

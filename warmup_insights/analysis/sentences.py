@@ -29,7 +29,8 @@ _OF_BUCKETS = ("prompt_warmup", "decode_warmup", "prompt_graphs", "decode_graphs
 _ANNOUNCED = re.compile(
     r"(?:RuntimeError: )?Engine (?:core initialization failed|process failed to start)|"
     r"EngineCore (?:failed to start|hit an exception:?\s{0,9}$)|"
-    r"WorkerProc (?:failed to start|hit an exception)|Application startup failed"
+    r"WorkerProc (?:failed to start|hit an exception)|Application startup failed|"
+    r"Traceback \(most recent call last\)$"
 )
 """What only states that something failed."""
 _ENDS = {
@@ -396,7 +397,10 @@ def first_request_sentences(serving: Serving | None) -> list[str]:
     known = serving or Serving()
     found = (
         (known.first_response_s, "the first response began after {}"),
-        (known.first_tokens_s, "the first tokens came after {} at most"),
+        (
+            known.first_tokens_s,
+            "statistics count tokens after {}, whenever their request came",
+        ),
         (known.first_request_s, "the first request took {}"),
     )
     texts = [text.format(format_duration(s)) for s, text in found if s is not None]
@@ -413,6 +417,25 @@ def serving_end_sentence(summary: RunSummary, end: ServingEnd) -> str:
     return f"{what}{free}" + (f", “{message}”" if message else "")
 
 
+def devices_of_a_rank(summary: RunSummary) -> int:
+    """How many devices each process drives: on TPU and Neuron all those of its host, over which
+    tensors are divided (tpu-inference `worker/tpu_worker.py`); elsewhere one."""
+    if summary.device.kind not in ("tpu", "neuron"):
+        return 1
+    return (
+        int((summary.setting("tensor_parallel_size") or 1) // (summary.ranks or 1)) or 1
+    )
+
+
+def ranks_text(summary: RunSummary) -> str:
+    """How many ranks there are, and their devices where one has several."""
+    text = f"{summary.ranks or '?'} rank" + ("s" if summary.ranks != 1 else "")
+    devices = devices_of_a_rank(summary)
+    if devices > 1:
+        text += f" with {devices} devices" + (" each" if summary.ranks != 1 else "")
+    return text + (" (guessed)" if "ranks" in summary.guessed else "")
+
+
 def began_text(summary: RunSummary) -> str:
     """When a start began, with what is not certain of it."""
     began = summary.time.started
@@ -423,7 +446,7 @@ def began_text(summary: RunSummary) -> str:
     if "time.started_at" in summary.guessed:
         doubts.append("year guessed, as the log states none")
     if summary.time.is_excerpt:
-        doubts.append("the first line of the log; the start began before")
+        doubts.append("no line shows an earlier time; the start began before")
     return f"started {format_time(began)} ({', '.join(doubts)})"
 
 

@@ -130,6 +130,7 @@ _CACHE_FIGURES = (
 _CACHE_OUTCOMES = {
     "fits": "fits", "no_kv_cache": "no room for a request of full length",
     "out_of_memory": "more than was free at the start",
+    "ran_out": "ran out of memory",
 }  # fmt: skip
 
 

@@ -67,7 +67,8 @@ class CachePlan:
     """A prediction of the KV cache; None is unknown.
 
     `outcome` is `fits`, `no_kv_cache` (a request of full length does not fit),
-    `out_of_memory` (more than was free when the worker started) or None.
+    `out_of_memory` (more than was free when the worker started), `ran_out` (as the run did,
+    with as much for its cache or less) or None.
     """
 
     settings: dict[str, Any]
@@ -131,7 +132,8 @@ class CachePlanner:
                 f"A device of {format_bytes(device_bytes)} does not hold the KV cache of "
                 "the run; give the memory of its device, such as 96GiB"
             )
-        total = memory.total_bytes or device_bytes
+        stated = None if summary.failure is None else summary.failure.stated.total_bytes
+        total = memory.total_bytes or device_bytes or stated
         if total is None and memory.usable_bytes and self.utilization:
             total = round(memory.usable_bytes / self.utilization)
         self._total = total
@@ -188,7 +190,8 @@ class CachePlanner:
             num_kv_blocks=blocks, num_kv_blocks_range=reach, kv_cache_tokens=tokens,
             kv_cache_tokens_step=step, max_concurrency=requests, buckets=buckets,
             graphs_captured=graphs, graph_memory_bytes=memory, warmup_s=warmup_s,
-            outcome=self._outcome(chosen, part, tokens, requests),
+            outcome=self._seen(changed, part)
+            or self._outcome(chosen, part, tokens, requests),
             notes=(*notes, *self._notes(settings, changed)),
         )  # fmt: skip
 
@@ -277,9 +280,12 @@ class CachePlanner:
             planned = planned_buckets(self.summary, blocks, settings, {})
         except (InputError, SettingError) as error:
             return None, (f"Buckets are unknown: {error}.",)
-        return {
-            phase: len(made) for phase, made in planned.lists.items()
-        }, planned.notes
+        counts = {phase: len(made) for phase, made in planned.lists.items()}
+        for phase, made in planned.lists.items():
+            own = self.summary.phase(phase)
+            if made == own.buckets and own.generated is not None:
+                counts[phase] = own.generated  # a list may be cut
+        return counts, planned.notes
 
     def _tokens_of_a_block(self) -> int | None:
         memory = self._memory
@@ -403,6 +409,14 @@ class CachePlanner:
             return width
         return width * size / own if size and own and self._is_plain else None
 
+    def _seen(self, changed: set[str], part: float | None) -> str | None:
+        """What the run itself shows of such a part of its cache, where it shows that."""
+        if self.summary.status == "finished":
+            return None if changed else "fits"
+        failure, is_same = self.summary.failure, changed <= {"gpu_memory_utilization"}
+        is_short = failure is not None and failure.kind == "out_of_memory"
+        return "ran_out" if is_short and is_same and (part or 0) >= 1 else None
+
     def _outcome(
         self,
         chosen: dict[str, Any],
@@ -422,10 +436,15 @@ class CachePlanner:
             least = _times(self._memory.kv_cache_tokens, part)
             is_same = chosen["block_size"] == self.block_size
             is_sure = is_same and (least or 0) >= max(length, self.length or 0)
+            is_sure = is_sure and self.summary.status != "failed"
             return "fits" if is_sure else None
+        is_enough = tokens >= length
         if requests is not None and not self._is_plain:
-            return "fits" if requests >= 1 else "no_kv_cache"
-        return "fits" if tokens >= length else "no_kv_cache"
+            is_enough = requests >= 1
+        if not is_enough:
+            return "no_kv_cache"
+        # What it failed of may take as much from a smaller cache.
+        return None if self.summary.status == "failed" else "fits"
 
     def _notes(self, settings: PlanSettings, changed: set[str]) -> Iterator[str]:
         fixed = self._fixed()
