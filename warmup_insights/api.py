@@ -146,7 +146,7 @@ class Database:
         return [Run(self._store, r) for r in self._store.runs(label=label, limit=limit)]
 
     def run(self, name: str) -> Run:
-        """A run by its id, the unique start of one, its label, or `latest`.
+        """A run by its id, its first 4 characters or more, its label, or `latest`.
 
         Raises StoreError when there is no such run, or more than one.
         """

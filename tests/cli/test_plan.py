@@ -97,9 +97,19 @@ def test_graphs_that_are_used_can_be_wanted_alone(db):
             "what its prompt graphs took",
         ),
         (
-            ["base", "--set", "X"],
+            ["no-such-run", "--set", "X"],
             SettingError,
             "--set 'X' cannot be used; write NAME=VALUE",
+        ),
+        (
+            ["no-such-run", "--set", "VLLM_BUCKETING_STRATEGY=quadratic"],
+            SettingError,
+            "'quadratic' is unknown; use exp, lin or pad",
+        ),
+        (
+            ["no-such-run", "--set", "VLLM_PROMPT_BS_BUCKET_MAX=many"],
+            SettingError,
+            "VLLM_PROMPT_BS_BUCKET_MAX='many'",
         ),
         (
             ["base", "--set", "VLLM_BUCKETING_STRATEGY=lin"],

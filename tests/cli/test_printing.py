@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 import os
 import re
+import signal
 import subprocess
 import sys
 from contextlib import suppress
@@ -86,6 +87,18 @@ def test_a_full_disk_is_one_sentence():
     assert done.stderr.splitlines() == [
         b"Error: Nothing more can be written: No space left on device"
     ]
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="no such signal")
+@pytest.mark.parametrize("option", ["--buckets", "--events"])
+def test_a_closed_pipe_ends_it_as_other_programs(option):
+    read, write = os.pipe()
+    os.close(read)
+    done = subprocess.run(
+        [*SHOW, option], stdout=write, stderr=subprocess.PIPE, check=False
+    )
+    os.close(write)
+    assert (done.returncode, done.stderr) == (128 + signal.SIGPIPE, b"")
 
 
 @pytest.mark.parametrize(("value", "has_colours"), [("", True), ("1", False)])

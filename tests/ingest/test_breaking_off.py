@@ -29,8 +29,8 @@ def logs(tmp_path):
     return write_logs(tmp_path / "logs", COUNT, lines=300)
 
 
-def start(folder: Path, db: Path) -> subprocess.Popen[str]:
-    command = ["-m", "warmup_insights", "ingest", str(folder), "--jobs", "2"]
+def start(folder: Path, db: Path, jobs: int = 2) -> subprocess.Popen[str]:
+    command = ["-m", "warmup_insights", "ingest", str(folder), "--jobs", str(jobs)]
     return subprocess.Popen(
         [sys.executable, *command, "--db", str(db), "--label", str(db), "--json"],
         cwd=ROOT, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
@@ -87,14 +87,17 @@ def assert_rerun_completes(logs: list[str], db: Path, other: Path) -> None:
     assert len(summaries[0]) == len(summaries[1])
 
 
-def test_interrupt_leaves_nothing_half_way(tmp_path, logs):
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+@pytest.mark.parametrize("jobs", [1, 2])
+def test_a_signal_leaves_nothing_half_way(tmp_path, logs, number, jobs):
     db = tmp_path / "a.db"
-    _, talk = break_off(process := start(tmp_path / "logs", db), db, signal.SIGINT)
+    _, talk = break_off(process := start(tmp_path / "logs", db, jobs), db, number)
     assert process.returncode == 1
     (said,) = re.findall(rf"Stopped: (\d+) of {COUNT} files are done", talk)
     # The signal may come between the end of a transaction and the count.
     assert num_stored(db) - int(said) in (0, 1)
     assert "Traceback" not in talk
+    assert "leaked" not in talk
     assert wait_until(lambda: processes_of(process.pid) == [], 20)
     assert_whole(db)
     assert_rerun_completes(logs, db, tmp_path / "b.db")

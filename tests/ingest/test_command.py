@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import io
 import json
+import shutil
 
 import pytest
 from click.testing import CliRunner
 from rich.console import Console
 
+from tests.helpers import ROOT
 from tests.ingest.builders import write_logs
 from warmup_insights.cli import cli
 from warmup_insights.cli.ingest import (
@@ -17,6 +19,11 @@ from warmup_insights.cli.ingest import (
     watch,
 )
 from warmup_insights.ingest.outcome import Outcome
+
+LOG = ROOT / "sample_logs" / "vllm" / "made_v1_2026_tp2.log"
+UNKNOWN = (
+    "INFO 07-16 09:00:00 [worker.py:1] Capturing HPU graphs of bucket {name} of none\n"
+)
 
 
 @pytest.fixture
@@ -92,3 +99,35 @@ def test_nothing_but_empty_folders_is_an_error_before_a_database_is_made(run, tm
     result = run(str(tmp_path / "empty"))
     assert result.exit_code == 1
     assert not (tmp_path / "a.db").exists()
+
+
+def test_unknown_lines_are_listed_of_new_files_only(run, tmp_path):
+    logs = tmp_path / "logs"
+    logs.mkdir()
+    for name in ("a", "b"):
+        text = UNKNOWN.format(name=name) + LOG.read_text(encoding="utf-8")
+        (logs / f"{name}.log").write_text(text, encoding="utf-8")
+    assert run(str(logs / "a.log")).stdout.count("look") == 1
+    both = run(str(logs)).stdout
+    assert "b.log: 1 line looks relevant" in both
+    assert "a.log: 1 line looks relevant" not in both
+    assert "a.log: 1 line looks relevant" in run(str(logs / "a.log")).stdout
+
+
+def test_a_name_is_whole_in_a_file(run, tmp_path):
+    path = tmp_path / ("a" * 90 + ".log")
+    shutil.copy(LOG, path)
+    assert f"{path}  new" in run(str(path)).stdout
+
+
+@pytest.mark.parametrize(
+    ("options", "sentence"),
+    [
+        (["--until-ready"], "--until-ready needs --follow"),
+        (["--follow", "--timeout", "3m"], "--timeout needs --until-ready"),
+    ],
+)
+def test_what_an_option_needs_is_named(run, options, sentence):
+    done = run("a.log", *options)
+    assert done.exit_code == 2
+    assert sentence in done.stderr

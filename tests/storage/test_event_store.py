@@ -161,18 +161,18 @@ def test_runs_come_newest_first_and_filtered(store):
 
 
 def test_find_run_knows_ids_labels_prefixes_and_latest(store):
-    add_run(store, "abc123", started_at=1.0)
-    add_run(store, "abd456", started_at=2.0, label="baseline")
+    add_run(store, "abcd12", started_at=1.0)
+    add_run(store, "abcd45", started_at=2.0, label="baseline")
     add_run(store, "b", started_at=0.0, label="twice")
     add_run(store, "c", started_at=0.0, label="twice")
-    assert store.find_run("latest").run_id == "abd456"
-    assert store.find_run("abc").run_id == store.find_run("ABC").run_id == "abc123"
-    assert store.find_run("baseline").run_id == "abd456"
+    assert store.find_run("latest").run_id == "abcd45"
+    assert store.find_run("abcd1").run_id == store.find_run("ABCD1").run_id == "abcd12"
+    assert store.find_run("baseline").run_id == "abcd45"
     assert store.find_run("b").run_id == "b"
-    for text in ("ab", "twice"):
+    for text in ("abcd", "twice"):
         with pytest.raises(StoreError, match=f"'{text}' means several runs: .*, .*;"):
             store.find_run(text)
-    for text in ("zzz", "%", "ab_", ""):
+    for text in ("zzzz", "%", "abcd_", "", "ab", "abc"):
         with pytest.raises(StoreError, match="There is no run"):
             store.find_run(text)
 

@@ -181,7 +181,7 @@ _OPTIONAL = (
     "mamba_chunk_size_is_explicit",
     "skip_decode_block_clamp",
 )
-_FIRST_NAMES = ("exponential_bucketing", "linear_bucketing")
+FIRST_NAMES = ("exponential_bucketing", "linear_bucketing")
 """What VLLM_BUCKETING_STRATEGY may be before it chose anything: `get_features` of v0.19."""
 _TRUE = frozenset({"true", "t", "1", "yes", "y", "on"})
 
@@ -294,7 +294,7 @@ def read_strategy(
         if "VLLM_BUCKETING_STRATEGY" not in env:
             return switched, ()
         advice = "VLLM_EXPONENTIAL_BUCKETING=true or false"
-        if chosen not in _FIRST_NAMES:
+        if chosen not in FIRST_NAMES:
             raise SettingError(
                 f"VLLM_BUCKETING_STRATEGY={chosen!r} ends the start before v0.20.0rc0; "
                 f"use {advice}"

@@ -8,6 +8,7 @@ import inspect
 import io
 import os
 import sys
+from typing import Any, NoReturn
 
 import click
 
@@ -17,7 +18,7 @@ from warmup_insights.version import __version__
 # Name of the command, of its module and of the function in it, and the first line of its
 # help, which stands here so that `--help` imports none of the modules.
 COMMANDS = {
-    "demo": "Explain one warm-up in five steps, then open the dashboard.",
+    "demo": "Explain warm-ups in five steps, then open the dashboard.",
     "ingest": "Read logs into the database.",
     "vllm": "Run any vLLM command and record its warm-up.",
     "runs": "List the stored runs, newest first.",
@@ -37,6 +38,9 @@ COMMANDS = {
     "prune": "Remove old runs, or the runs named, and give their space back.",
 }
 
+CLOSED_PIPE = 141
+"""Exit code where the pipe of the output is closed, as of a program that SIGPIPE ends."""
+
 
 class LazyGroup(click.Group):
     """A group whose commands are imported when they are used."""
@@ -54,6 +58,15 @@ class LazyGroup(click.Group):
             command.help = f"{COMMANDS[cmd_name]}\n\n{details}"
             self.commands[cmd_name] = command
         return self.commands.get(cmd_name)
+
+    def invoke(self, ctx: click.Context) -> Any:
+        """Run the command; a closed pipe ends it without a word."""
+        try:
+            return super().invoke(ctx)
+        except BrokenPipeError:
+            # What is left in the buffer would be written once more at the exit.
+            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+            ctx.exit(CLOSED_PIPE)
 
     def format_commands(
         self, ctx: click.Context, formatter: click.HelpFormatter
@@ -83,17 +96,23 @@ def main() -> None:
     try:
         cli(standalone_mode=True, color=color)
     except WarmupInsightsError as error:
-        from warmup_insights.cli.printing import printable
-
-        click.echo(f"Error: {printable(str(error))}", err=True)
-        sys.exit(2 if isinstance(error, SettingError) else 1)
-    except BrokenPipeError:
-        sys.stderr.close()
-        sys.exit(0)
+        _fail(str(error), 2 if isinstance(error, SettingError) else 1)
+    except PermissionError as error:
+        if error.filename is None:
+            raise
+        _fail(
+            f"{error.filename}: {error.strerror}; check its mode and that of its folders"
+        )
     except OSError as error:
         if error.errno not in (errno.ENOSPC, errno.EDQUOT):
             raise
         # What is left in the buffer would be written once more at the exit.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        click.echo(f"Error: Nothing more can be written: {error.strerror}", err=True)
-        sys.exit(1)
+        _fail(f"Nothing more can be written: {error.strerror}")
+
+
+def _fail(text: str, code: int = 1) -> NoReturn:
+    from warmup_insights.cli.printing import printable
+
+    click.echo(f"Error: {printable(text)}", err=True)
+    sys.exit(code)

@@ -7,6 +7,7 @@ import dataclasses
 import click
 
 from warmup_insights.analysis import advice
+from warmup_insights.analysis.advice.facts import start_of
 from warmup_insights.cli.loading import open_run
 from warmup_insights.cli.options import db_option, json_option
 from warmup_insights.cli.printing import print_json, print_tables
@@ -38,7 +39,8 @@ def advise(
     db: str,
     as_json: bool,
 ) -> None:
-    """RUN is a run id, the unique start of one, a label, `latest` (the default), or a log.
+    """RUN is a run id, its first 4 characters or more, a label, `latest` (the last to start; the
+    default), or a log.
 
     How long a start takes is also read from other runs of the same model on the same
     device.
@@ -53,15 +55,23 @@ def advise(
         raise click.UsageError("Choose one of --json and --markdown")
     with open_run(db, run) as (store, record):
         run_id = record.run_id
-        findings = findings_of(store, record, current(store, record))
+        folded = current(store, record)
+        findings = findings_of(store, record, folded)
     if as_json:
         print_json(advice.findings_json(run_id, findings))
     elif markdown:
         click.echo(findings_markdown(run_id, findings), nl=False)
     elif not findings:
-        click.echo("No findings")
+        is_judged = start_of(folded.summary) is not None
+        click.echo("No findings" + ("" if is_judged else UNJUDGED))
     for finding in [] if as_json or markdown else findings:
         click.echo("\n".join(finding_lines(finding)) + "\n")
+
+
+UNJUDGED = (
+    ". The times were not judged: the run does not hold a whole start, or half of it is in no "
+    "line"
+)
 
 
 def _explain(name: str, as_json: bool) -> None:

@@ -88,7 +88,8 @@ def check(
     as_json: bool,
     **options: Any,
 ) -> None:
-    """RUN is a run id, the unique start of one, a label, `latest`, or a log.
+    """RUN is a run id, its first 4 characters or more, a label, `latest` (the last to
+    start), or a log.
 
     A LIMIT is a value
     (600s, 12GiB, 100) or, with a sign, relative to the baseline (+10%, -5%, +30s); before

@@ -37,7 +37,8 @@ def compare(
 ) -> None:
     """The first RUN is the baseline.
 
-    A RUN is a run id, the unique start of one, a label, `latest`, or a log.
+    A RUN is a run id, its first 4 characters or more, a label, `latest` (the last to
+    start), or a log.
     """
     if markdown and as_json:
         raise click.UsageError("Choose one of --json and --markdown")

@@ -66,6 +66,12 @@ def dashboard(
         check_path(path, read_only=False)
         if path.exists():
             EventStore(db, read_only=True).close()
+        else:
+            click.echo(
+                f"There is no database {shown_location(db)} yet; it is made when the first "
+                "run is added",
+                err=True,
+            )
     _check_port(host, port)
     from dashboard import server
 

@@ -1,4 +1,4 @@
-"""`demo`: one warm-up explained in five steps, then the dashboard."""
+"""`demo`: warm-ups explained in five steps, then the dashboard."""
 
 from __future__ import annotations
 
@@ -21,6 +21,7 @@ from warmup_insights.ingest.find import find_files
 from warmup_insights.ingest.outcome import Options
 from warmup_insights.ingest.single import ingest_path
 from warmup_insights.model.run import new_run_id
+from warmup_insights.storage.engine import check_path
 from warmup_insights.storage.location import shown_location
 
 DEFAULT_DB = "warmup_insights_demo.db"
@@ -172,8 +173,7 @@ def _read_folder(db: str, folder: Path) -> None:
 
 def _remove(db: Path) -> None:
     """Remove a demo database; InputError for a file that is anything else."""
-    if db.is_dir():
-        raise InputError(f"{db} is a folder; give a file name for the demo database")
+    check_path(db, read_only=False)
     if db.is_file() and db.stat().st_size:
         with storage.EventStore(db, read_only=True) as store:
             labels = {run.label for run in store.runs()}

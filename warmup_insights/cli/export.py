@@ -75,7 +75,8 @@ def export(
     named: tuple[str, ...], form: str, output: str, otlp_endpoint: str, redact: bool,
     force: bool, db: str,
 ) -> None:  # fmt: skip
-    """RUN is a run id, the unique start of one, a label, `latest`, or a log.
+    """RUN is a run id, its first 4 characters or more, a label, `latest` (the last to
+    start), or a log.
 
     prometheus, llm-d and parquet take several runs, or all of the database when none is
     named; issue takes one, or two as before and after.

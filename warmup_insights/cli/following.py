@@ -23,7 +23,7 @@ from warmup_insights.analysis.sentences import (
     start_sentences,
     time_left_text,
 )
-from warmup_insights.errors import InputError
+from warmup_insights.errors import InputError, cannot_read
 from warmup_insights.export.tables import plain
 from warmup_insights.ingest.live import LiveStart, LiveState
 from warmup_insights.ingest.outcome import Options, Outcome, file_size
@@ -66,7 +66,7 @@ def follow(
     path = files[0]
     log: _Log = _Pipe(store, options) if path == "-" else _File(store, path, options)
     following = _Following(store, log, json_lines=json_lines)
-    is_there = path == "-" or os.path.exists(path)
+    is_there = path == "-" or _is_there(path)
     does = "Following" if is_there else "There is no file yet, waiting for"
     click.echo(f"{does} {plain(log.name)}; press Ctrl-C to stop", err=True)
     try:
@@ -82,6 +82,17 @@ def follow(
     if until_ready:
         sys.exit(0 if is_ready else 1)
     return following.outcome
+
+
+def _is_there(path: str) -> bool:
+    """Whether a file is there. Raises InputError where that may not be looked at."""
+    try:
+        os.stat(path)
+    except PermissionError as error:
+        raise cannot_read(path, error) from None
+    except OSError:
+        return False
+    return True
 
 
 class _File:

@@ -7,11 +7,13 @@ import sys
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
 
 from warmup_insights import storage
+from warmup_insights.cli.endings import endings_as_interrupts
 from warmup_insights.cli.options import (
     IntegerRange,
     db_option,
@@ -20,7 +22,7 @@ from warmup_insights.cli.options import (
     parsed_by,
 )
 from warmup_insights.cli.printing import print_json, print_notes, print_tables
-from warmup_insights.errors import InputError, WarmupInsightsError, no_file
+from warmup_insights.errors import InputError, WarmupInsightsError
 from warmup_insights.export.tables import make_table, plain
 from warmup_insights.ingest.find import RemoteFile, find_files, find_remote
 from warmup_insights.ingest.outcome import Options, Outcome, Watcher, file_size
@@ -46,7 +48,7 @@ def watch(
     sizes: Sequence[int], console: Console | None = None
 ) -> Iterator[IngestWatcher]:
     """Show how far the reading of files of these sizes is, then what was skipped, or how far
-    it came before Ctrl-C."""
+    it came before Ctrl-C or another signal that ends it."""
     watcher = IngestWatcher(len(sizes), sum(sizes))
     try:
         with ExitStack() as stack:
@@ -209,6 +211,7 @@ MAX_UNKNOWN_SHOWN = 10
     "--synthetic", is_flag=True, help="Mark the runs as made up, wherever they appear."
 )
 @json_option
+@endings_as_interrupts()
 def ingest(
     paths: tuple[str, ...],
     db: str,
@@ -239,7 +242,9 @@ def ingest(
         is_growing=follow,
     )  # fmt: skip
     if (until_ready and not follow) or (timeout is not None and not until_ready):
-        raise click.UsageError("--until-ready needs --follow, --timeout --until-ready")
+        raise click.UsageError(
+            "--until-ready needs --follow, and --timeout needs --until-ready"
+        )
     if json_lines and (not follow or as_json):
         raise click.UsageError("--json-lines needs --follow, and goes without --json")
     if not paths and not pods:
@@ -278,12 +283,13 @@ def ingest(
 def _found(
     paths: tuple[str, ...], find: Callable[[list[str]], Iterable[Any]]
 ) -> tuple[list[Any], list[Outcome]]:
-    """The files that paths stand for, and a failure for each that stands for none."""
+    """The files that paths stand for, and a failure for each where some or all cannot be
+    read."""
     files: list[Any] = []
     unread = []
     for path in paths:
         try:
-            files += find([path])
+            files += find([path])  # what comes before an error stays
         except InputError as problem:
             unread.append(Outcome(path, state="failed", error=str(problem)))
     return files, unread
@@ -292,7 +298,10 @@ def _found(
 def _refuse_missing(files: Sequence[str], *, may_come: bool) -> None:
     """Where no file is there, no database is made for them either."""
     if not (may_come or "-" in files or any(map(os.path.exists, files))):
-        raise no_file(files[0])
+        # The help of this command loads no parser.
+        from parsers.source import open_path
+
+        open_path(Path(files[0])).close()  # raises what is wrong with it
 
 
 def _joined(
@@ -346,8 +355,9 @@ def _ingest_on_ray(
 def _print_outcomes(
     outcomes: Sequence[Outcome], label: str | None, answers: Sequence[str]
 ) -> None:
-    """A table of the files, then what was not understood, then the runs that were stored
-    before and have another label now, then the answers about few starts."""
+    """A table of the files, then what was not understood in those that were read now or in
+    the only one, then the runs that were stored before and have another label now, then the
+    answers about few starts."""
     header = ("file", "state", "runs", "lines", "events", "unknown", "dialects")
     rows = [
         (
@@ -366,21 +376,26 @@ def _print_outcomes(
     for outcome in outcomes:
         if len(empty) > MOST_EXPLAINED and outcome in empty:
             continue
-        report, path = outcome.report, plain(outcome.path)
-        print_notes(report.get("problems", []))
-        unknown = report.get("unknown_lines", [])
-        if unknown:
-            click.echo(f"{path}: {outcome.unknown_note}; the first:")
-        for line, text in unknown[:MAX_UNKNOWN_SHOWN]:
-            click.echo(f"  {line}: {plain(text)}")
-        for line, rule, text in report.get("failed_lines", []):
-            click.echo(f"  {line}: not readable ({rule}): {plain(text)}")
+        print_notes(outcome.report.get("problems", []))
+        if outcome.state != "unchanged" or len(outcomes) == 1:
+            _print_lines(outcome)
     stored = [o for o in outcomes if o.state == "unchanged" and o.run_ids]
     if label is not None and stored:
         ids = dict.fromkeys(run_id for each in stored for run_id in each.run_ids)
         print_notes([f"{', '.join(ids)} was stored already; its label is {label} now"])
     for answer in answers:
         click.echo(plain(answer))
+
+
+def _print_lines(outcome: Outcome) -> None:
+    """The first lines of a file that were not understood or could not be read."""
+    unknown = outcome.report.get("unknown_lines", [])
+    if unknown:
+        click.echo(f"{plain(outcome.path)}: {outcome.unknown_note}; the first:")
+    for line, text in unknown[:MAX_UNKNOWN_SHOWN]:
+        click.echo(f"  {line}: {plain(text)}")
+    for line, rule, text in outcome.report.get("failed_lines", []):
+        click.echo(f"  {line}: not readable ({rule}): {plain(text)}")
 
 
 def _answers(store: EventStore, outcomes: Sequence[Outcome]) -> list[str]:

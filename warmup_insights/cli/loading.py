@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager
-from pathlib import Path
 
 import click
 
@@ -69,10 +69,10 @@ def _log_named(name: str) -> tuple[str | None, int | None]:
 
     A name with a slash is a path, so that a missing file is reported as that.
     """
-    if name == "-" or (name and Path(name).exists()):
+    if name == "-" or os.path.exists(name):
         return name, None
     path, _, number = name.rpartition("#")
-    if number.isdecimal() and (path == "-" or Path(path).is_file()):
+    if number.isdecimal() and (path == "-" or os.path.isfile(path)):
         return path, int(number)
     return (name, None) if "/" in name else (None, None)
 
@@ -82,7 +82,7 @@ def _read_log(store: EventStore, path: str, number: int | None) -> RunRecord:
     from warmup_insights.ingest.bundles import is_bundle
     from warmup_insights.ingest.single import ingest_path
 
-    if Path(path).is_dir():
+    if os.path.isdir(path):
         raise InputError(
             f"{path} is a folder; name one log, or use ingest for all of it"
         )

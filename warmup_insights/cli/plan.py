@@ -28,7 +28,12 @@ from warmup_insights.analysis.plan.planning import (
     recommend,
 )
 from warmup_insights.analysis.summary import Folded
-from warmup_insights.bucketing.settings import BucketingSettings
+from warmup_insights.bucketing.base import STRATEGY_NAMES
+from warmup_insights.bucketing.settings import (
+    FIRST_NAMES,
+    BucketingSettings,
+    read_overrides,
+)
 from warmup_insights.bucketing.versions import MAIN, RELEASES, version_name
 from warmup_insights.cli.loading import load_runs
 from warmup_insights.cli.options import (
@@ -153,16 +158,17 @@ def plan(
     as_json: bool,
     **options: Any,
 ) -> None:
-    """RUN is a run id, the unique start of one, a label, `latest`, or a log.
+    """RUN is a run id, its first 4 characters or more, a label, `latest` (the last to
+    start), or a log.
 
     Without settings the reserve and the utilisation are recommended. Several values, separated by
     commas, are all combined. Of a run that does not state what its graphs took, of every
     device but HPU, and with --block-size, the KV cache and the number of buckets are planned.
     """
+    settings = list(_grid(options, _environment(assignments)))
     loaded = load_runs(db, [run])[0]
     device_bytes = options.pop("device_memory")
     planner = _planner(loaded, options, assignments)
-    settings = list(_grid(options, _environment(assignments)))
     if planner is None:
         plan_cache(loaded.summary, settings, device_bytes, as_json)
         return
@@ -283,4 +289,10 @@ def _environment(assignments: tuple[str, ...]) -> dict[str, str]:
     for name in found:
         if not name.startswith(("VLLM_", "PT_HPU_")):
             raise SettingError(f"--set {name[:60]!r} cannot be used; write {like}")
+    read_overrides(found)  # raises what no version takes
+    strategy = found.get("VLLM_BUCKETING_STRATEGY", "exp")
+    if strategy not in (*STRATEGY_NAMES, *FIRST_NAMES):
+        raise SettingError(
+            f"VLLM_BUCKETING_STRATEGY={strategy[:60]!r} is unknown; use exp, lin or pad"
+        )
     return found

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import json
+import os
 import re
+import stat
 import sys
 from collections.abc import Iterable
 from pathlib import Path
@@ -36,10 +38,13 @@ def print_tables(tables: Iterable[TextTable]) -> None:
     for table in tables:
         width = None if is_terminal else plain_width(table)
         console = Console(file=sys.stdout, highlight=False, width=width)
-        console.print(rich_table(table, console.width))
+        with console.capture() as text:  # it handles a closed pipe in its own way
+            console.print(rich_table(table, console.width))
+        sys.stdout.write(text.get())
+        sys.stdout.flush()
         if table.note:
             click.echo(table.note)
-        console.print()
+        click.echo()
 
 
 def print_notes(notes: Iterable[str], *, err: bool = False) -> None:
@@ -68,9 +73,15 @@ def open_result(path: str | Path, *, force: bool) -> TextIO:
 
 def refuse_existing(path: str | Path, *, force: bool) -> None:
     """Raise InputError for a file that `open_result` would refuse, before the work."""
-    if Path(path).is_dir():
+    try:
+        mode = os.stat(path).st_mode
+    except (FileNotFoundError, NotADirectoryError):
+        return  # what is wrong with the folder is found when the file is opened
+    except OSError as error:
+        raise cannot_write(path, error) from error
+    if stat.S_ISDIR(mode):
         raise InputError(f"{path} is a folder; name a file in it")
-    if Path(path).exists() and not force:
+    if not force:
         raise InputError(f"{path} exists; use --force to overwrite it")
 
 

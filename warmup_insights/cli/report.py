@@ -31,7 +31,8 @@ MOST_RUNS = 12
 def report(
     runs: tuple[str, ...], output: str, redact: bool, force: bool, db: str
 ) -> None:
-    """A RUN is a run id, the unique start of one, a label, `latest`, or a log.
+    """A RUN is a run id, its first 4 characters or more, a label, `latest` (the last to
+    start), or a log.
 
     The file opens without a server and without the network, and can be attached to a mail
     or an issue. Several runs are compared; the first is the baseline.

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import os
 import re
-import signal
 import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
@@ -24,6 +23,7 @@ from rich.progress import (
     TimeRemainingColumn,
 )
 
+from warmup_insights.cli.endings import endings_as_interrupts
 from warmup_insights.cli.options import (
     all_of,
     db_option,
@@ -39,7 +39,7 @@ from warmup_insights.cli.printing import open_result, print_json, refuse_existin
 from warmup_insights.cli.show import print_summary
 from warmup_insights.devices import DEVICE_CHOICES, open_device
 from warmup_insights.devices.base import Device
-from warmup_insights.drainer import ENDINGS, open_store, recording
+from warmup_insights.drainer import open_store, recording
 from warmup_insights.errors import SettingError
 from warmup_insights.model.events import (
     AnyEvent,
@@ -325,25 +325,3 @@ def _open_log(options: Mapping[str, Any]) -> Iterator[tuple[Taker, ...]]:
     else:
         with open_result(path, force=options["force"]) as stream:
             yield (LogWriter(LOG_FORMATS[name], stream).take,)
-
-
-@contextmanager
-def endings_as_interrupts() -> Iterator[None]:
-    """SIGTERM and SIGHUP end the work as Ctrl-C does, so that its end is recorded and no
-    process outlives it; what is ignored, as SIGHUP is with `nohup`, stays so."""
-    before = {
-        number: signal.getsignal(number)
-        for number in ENDINGS
-        if signal.getsignal(number) is not signal.SIG_IGN
-    }
-    for number in before:
-        signal.signal(number, _interrupt)
-    try:
-        yield
-    finally:
-        for number, handler in before.items():
-            signal.signal(number, handler)
-
-
-def _interrupt(number: int, _: object) -> None:
-    raise KeyboardInterrupt(signal.Signals(number).name)

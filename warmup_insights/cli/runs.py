@@ -15,6 +15,7 @@ from warmup_insights.cli.printing import print_json, print_tables, printable
 from warmup_insights.drainer import open_store
 from warmup_insights.errors import StoreError
 from warmup_insights.export.tables import TextTable, make_table
+from warmup_insights.model.summary import RunSummary
 from warmup_insights.runs import record_of, refresh_stale
 from warmup_insights.units import (
     format_count,
@@ -64,22 +65,21 @@ def table_rows(store: EventStore, text: str | None, limit: int) -> list[dict[str
     """What the table shows of each run, as plain values."""
     now = time.time()
     rows = store.run_table(limit=limit, text=text)
-    ends = {}
+    found: dict[str, RunSummary] = {}
     for start in range(0, len(rows), BLOCK):
         ids = [row["run_id"] for row in rows[start : start + BLOCK]]
-        found = store.summaries(ids, with_lists=False)
-        ends.update({run_id: serving_words(each) for run_id, each in found.items()})
-    return [_row(row, now, ends.get(row["run_id"])) for row in rows]
+        found |= store.summaries(ids, with_lists=False)
+    return [_row(row, now, found.get(row["run_id"])) for row in rows]
 
 
-def _row(row: dict[str, Any], now: float, serving_end: str | None) -> dict[str, Any]:
+def _row(row: dict[str, Any], now: float, summary: RunSummary | None) -> dict[str, Any]:
     record = record_of(row)
     return {
         "run_id": row["run_id"],
         "name": record.name,
         "label": row["label"],
         "status": record.status_at(now),
-        "serving_end": serving_end,
+        "serving_end": None if summary is None else serving_words(summary),
         "synthetic": row["synthetic"],
         "engine": row["engine"],
         "version": row["version"],
@@ -87,6 +87,7 @@ def _row(row: dict[str, Any], now: float, serving_end: str | None) -> dict[str, 
         "device": row["device_kind"],
         "source": row["source_name"],
         "started_at": isoformat(row["started_at"]),
+        "guessed": [] if summary is None else summary.guessed,
         "start": row["start"],
         "ready_s": row["ready_s"],
         "wall_s": row["wall_s"],
@@ -109,7 +110,9 @@ def runs_table(rows: list[dict[str, Any]]) -> TextTable:
         "engine": [row["engine"] or "?" for row in rows],
         "device": [row["device"] or "?" for row in rows],
         "started (UTC)": [
-            (row["started_at"] or "?")[:16].replace("T", " ") for row in rows
+            (row["started_at"] or "?")[:16].replace("T", " ")
+            + (" ?" if "time.started_at" in row["guessed"] else "")
+            for row in rows
         ],
         "start": [row["start"] or "?" for row in rows],
         "ready after": [format_duration(row["ready_s"]) for row in rows],
@@ -122,4 +125,8 @@ def runs_table(rows: list[dict[str, Any]]) -> TextTable:
     numbers = ("ready after", "warm-up", "captured", "KV blocks", "misses")
     right = [index for index, name in enumerate(header) if name in numbers]
     columns = [cells[name] for name in header]
-    return make_table("", header, list(zip(*columns, strict=True)), right=right)
+    is_guessed = any("time.started_at" in row["guessed"] for row in rows)
+    note = "? after a time: the year is guessed, as the log states none" * is_guessed
+    return make_table(
+        "", header, list(zip(*columns, strict=True)), right=right, note=note
+    )

@@ -14,10 +14,12 @@ from warmup_insights.analysis.sentences import (
     SHORTEST_S,
     began_text,
     cache_text,
+    devices_of_a_rank,
     extent_text,
     failure_sentence,
     first_request_sentences,
     pod_text,
+    ranks_text,
     serving_end_sentence,
     serving_words,
     start_sentences,
@@ -62,7 +64,12 @@ from warmup_insights.units import (
     "--buckets", is_flag=True, help="List every bucket and what became of it."
 )
 def show(run: str, db: str, as_json: bool, events: bool, buckets: bool) -> None:
-    """RUN is a run id, the unique start of one, a label, `latest` (the default), or a log."""
+    """RUN is a run id, its first 4 characters or more, a label, `latest` (the last to start; the
+    default), or a log."""
+    if events and (as_json or buckets):
+        raise click.UsageError(
+            "--events goes without --json and --buckets; it prints lines of JSON alone"
+        )
     with open_run(db, run) as (store, record):
         if events:
             for event in store.events(record.run_id):
@@ -117,9 +124,7 @@ def _print_head(summary: RunSummary) -> None:
     facts = [
         f"{engine.name or 'unknown engine'} {engine.version or ''}",
         f"on {device_text(summary)}",
-        f"{summary.ranks or '?'} rank"
-        + ("s" if summary.ranks != 1 else "")
-        + (" (guessed)" if "ranks" in summary.guessed else ""),
+        ranks_text(summary),
         summary.model or "unknown model",
         f"from {summary.source.kind} {summary.source.name or ''}",
     ]
@@ -227,7 +232,8 @@ def _memory(summary: RunSummary) -> TextTable:
         facts.append(f"gpu_memory_utilization {memory.gpu_memory_utilization:g}")
     if memory.graph_reserved_fraction is not None:
         facts.append(f"VLLM_GRAPH_RESERVED_MEM {memory.graph_reserved_fraction:g}")
-    whole = f": {text_of(summary, 'total_bytes')} on the device" if total else ""
+    device = "each device" if devices_of_a_rank(summary) > 1 else "the device"
+    whole = f": {text_of(summary, 'total_bytes')} on {device}" if total else ""
     return make_table(
         f"Memory{whole}", ("", "", "", ""), rows, right=(1, 2), note="  ·  ".join(facts)
     )

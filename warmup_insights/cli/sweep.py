@@ -27,6 +27,7 @@ from warmup_insights.analysis.sweep import (
     make_experiment,
     time_left_s,
 )
+from warmup_insights.cli.endings import endings_as_interrupts
 from warmup_insights.cli.options import (
     FiniteRange,
     all_of,
@@ -37,7 +38,6 @@ from warmup_insights.cli.options import (
 )
 from warmup_insights.cli.plan import goal_options
 from warmup_insights.cli.printing import print_json, print_tables
-from warmup_insights.cli.run import endings_as_interrupts
 from warmup_insights.drainer import open_store
 from warmup_insights.errors import InputError, SettingError, WarmupInsightsError
 from warmup_insights.export.plans import pick_json, pick_table, sweep_table

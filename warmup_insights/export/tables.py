@@ -171,11 +171,19 @@ def rich_table(table: TextTable, width: int) -> RenderableType:
 
 def plain_width(table: TextTable) -> int:
     """Columns that a table needs where no terminal limits them, so that each row is on one
-    line unless a cell is long."""
+    line unless a cell is long; no word is broken."""
     from rich.cells import cell_len
 
     columns = zip(table.header, *table.rows, strict=False)
-    widths = [min(max(map(cell_len, cells)), _LONG) for cells in columns]
+    widths = [
+        max(
+            [
+                min(max(map(cell_len, cells)), _LONG),
+                *map(cell_len, " ".join(cells).split()),
+            ]
+        )
+        for cells in columns
+    ]
     needed = sum(widths) + _GAP * (len(widths) - 1)
     return max(PLAIN_WIDTH, needed, cell_len(table.title))
 

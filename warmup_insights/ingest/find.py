@@ -16,7 +16,7 @@ from datetime import datetime
 from pathlib import Path
 from typing import Any, BinaryIO
 
-from warmup_insights.errors import InputError
+from warmup_insights.errors import InputError, cannot_read
 from warmup_insights.ingest.outcome import file_size
 
 SUFFIXES = (".log", ".txt", ".out", ".err", ".json", ".jsonl", ".ipynb", ".gz", ".zst",
@@ -28,15 +28,18 @@ def find_files(paths: Iterable[str]) -> Iterator[str]:
     """The files that paths, folders and globs stand for; `-` is standard input.
 
     A folder gives the files below it that look like logs, symbolic links left out.
+    After them, InputError is raised where a folder could not be read.
     """
     for text in paths:
         if not text:
             raise InputError("A path is empty; name a log, a folder or a pattern")
-        path = Path(text)
-        if text == "-" or not (path.is_dir() or glob.has_magic(text)) or path.is_file():
+        is_folder = os.path.isdir(text)
+        if text == "-" or not (is_folder or glob.has_magic(text)):
             yield text
-        elif path.is_dir():
-            yield from _files_below(path)
+        elif is_folder:
+            yield from _files_below(Path(text))
+        elif os.path.isfile(text):
+            yield text
         else:
             matches = sorted(glob.glob(text, recursive=True))
             if not matches:
@@ -45,24 +48,33 @@ def find_files(paths: Iterable[str]) -> Iterator[str]:
 
 
 def _files_below(folder: Path) -> Iterator[str]:
+    unread: list[OSError] = []
     found = [
         str(Path(root) / name)
-        for root, _, names in os.walk(folder)
+        for root, _, names in os.walk(folder, onerror=unread.append)
         for name in names
         if name.endswith(SUFFIXES) and _is_regular(Path(root) / name)
     ]
+    yield from sorted(found)
+    if unread:
+        more = f" and {len(unread) - 1:,} more" if len(unread) > 1 else ""
+        raise cannot_read(f"{unread[0].filename}{more}", unread[0])
     if not found:
         raise InputError(
             f"{folder} holds no log files ({', '.join(SUFFIXES[:4])}, ...); "
             "name the files themselves"
         )
-    yield from sorted(found)
 
 
 def _is_regular(path: Path) -> bool:
-    """Neither a link, nor a pipe that would never end, nor a device."""
+    """Neither a link, nor a pipe that would never end, nor a device.
+
+    What may not be looked at counts as one; reading it raises what is wrong.
+    """
     try:
         return stat.S_ISREG(os.lstat(path).st_mode)
+    except PermissionError:
+        return True
     except OSError:
         return False
 

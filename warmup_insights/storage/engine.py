@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import os
 import sqlite3
+import stat
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -22,6 +23,10 @@ from sqlalchemy.pool import Pool, QueuePool, StaticPool
 
 from warmup_insights.errors import StoreBusyError, StoreError
 
+_UNWRITABLE = (
+    "The database {where} cannot be written; check the permissions of the file and its "
+    "folder, or choose another file with --db"
+)
 _SENTENCES = (
     (
         "file is not a database",
@@ -32,11 +37,7 @@ _SENTENCES = (
         "The database {where} cannot be opened; check that its folder exists and that "
         "you may write there, or choose another file with --db",
     ),
-    (
-        "readonly database",
-        "The database {where} cannot be written; check the permissions of the file and "
-        "its folder, or choose another file with --db",
-    ),
+    ("readonly database", _UNWRITABLE),
     (
         "disk is full",
         "The disk of the database {where} is full; free some space and try again",
@@ -143,6 +144,8 @@ def open_engine(
     pool: type[Pool] = StaticPool
     if place is not None:
         check_path(place, read_only=read_only)
+        if not read_only and place.exists() and not _may(place, os.W_OK):
+            raise StoreError(_UNWRITABLE.format(where=place))
         mode = _read_mode(place) if read_only else "mode=rwc"
         uri = f"{place.as_uri()}?{mode}"
         pool = QueuePool
@@ -185,10 +188,29 @@ def _set_up(connection: sqlite3.Connection, *, read_only: bool) -> None:
 
 
 def check_path(path: Path, *, read_only: bool) -> None:
-    """Raises StoreError for what cannot be a database file, or is not there to read."""
-    if path.is_dir():
-        raise StoreError(f"{path} is a folder; --db takes the name of a database file")
-    if read_only and not path.exists():
+    """Raises StoreError for what cannot be a database file, or cannot be read."""
+    try:
+        if stat.S_ISDIR(os.stat(path).st_mode):
+            raise StoreError(
+                f"{path} is a folder; --db takes the name of a database file"
+            )
+    except (FileNotFoundError, NotADirectoryError):
+        _check_missing(path, read_only=read_only)
+    except OSError as error:
+        raise StoreError(
+            f"The database {path} cannot be opened: {error.strerror}; check its path and "
+            "the permissions of its folders, or choose another file with --db"
+        ) from None
+    else:
+        if not _may(path, os.R_OK):
+            raise StoreError(
+                f"No permission to read the database {path}; change its mode, run as its "
+                "owner, or choose another file with --db"
+            )
+
+
+def _check_missing(path: Path, *, read_only: bool) -> None:
+    if read_only:
         raise StoreError(
             f"There is no database {path} yet; add runs with `warmup-insights ingest "
             "LOG`, or name another with --db"
@@ -209,14 +231,14 @@ def _read_mode(path: Path) -> str:
     """
     log = path.with_name(path.name + "-wal")
     has_log = log.exists() and log.stat().st_size > 0
-    if not _is_writable(path.parent):
+    if not _may(path.parent, os.W_OK):
         return "mode=ro" if has_log else "mode=ro&immutable=1"
-    return "mode=rw" if _is_writable(path) else "mode=ro"
+    return "mode=rw" if _may(path, os.W_OK) else "mode=ro"
 
 
-def _is_writable(path: Path) -> bool:
+def _may(path: Path, access: int) -> bool:
     effective = os.access in os.supports_effective_ids
-    return os.access(path, os.W_OK, effective_ids=effective)
+    return os.access(path, access, effective_ids=effective)
 
 
 def _postgres_engine(url: URL, *, read_only: bool) -> Engine:

@@ -40,6 +40,8 @@ RUN_COLUMNS = (
     "num_events", "process", *COLUMNS, "doubtful", "start",
 )  # fmt: skip
 """Of a run list: columns of a run, then those of its summary."""
+SHORTEST_START = 4
+"""Fewer characters of an id are likelier a slip than a name."""
 _NUMBERS = (*COLUMNS, *_TIMES, "num_events")
 _NUMERIC = {int, float, bool, type(None)}
 _INFINITE = frozenset({float("inf"), float("-inf")})
@@ -174,7 +176,7 @@ class Queries(ABC):
 
     def find_run(self, text: str) -> RunRecord:
         """The run that a user means: `latest`, an id, a label, the name of a log, or the
-        start of an id.
+        first characters of an id, `SHORTEST_START` at least.
 
         The latest is the one that started last; one without a time only where none has
         any. Raises StoreError when there is no such run, or more than one.
@@ -187,14 +189,16 @@ class Queries(ABC):
                     "`warmup-insights ingest FILE`"
                 )
             return newest[0]
-        starts = runs.c.run_id.istartswith(text, autoescape=True)
         names = (runs.c.run_id, runs.c.label, runs.c.source_name)
-        for condition in (*(name == text for name in names), starts):
+        conditions = [name == text for name in names]
+        if len(text) >= SHORTEST_START:
+            conditions.append(runs.c.run_id.istartswith(text, autoescape=True))
+        for condition in conditions:
             query = sa.select(runs).where(condition).order_by(_started.desc()).limit(6)
             found = self._fetch(query, _run_record)
             if len(found) == 1:
                 return found[0]
-            if found and text:
+            if found:
                 shown = ", ".join(run.run_id for run in found[:5])
                 shown += ", ..." if len(found) > 5 else ""
                 raise SeveralRunsError(

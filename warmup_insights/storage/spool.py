@@ -288,10 +288,11 @@ def read_spool(path: Path) -> SpoolFile:
 
 def is_spool(path: Path) -> bool:
     """True for a file of events that a recorder wrote."""
-    if not path.name.endswith(_SUFFIX) or not path.is_file():
+    if not path.name.endswith(_SUFFIX) or not os.path.isfile(path):
         return False
-    with path.open("rb") as file:
+    with suppress(OSError), path.open("rb") as file:
         return file.read(64).startswith(f'{{"{_KEY}":{SPOOL_FORMAT},'.encode())
+    return False
 
 
 def _is_mine(path: Path) -> bool:
