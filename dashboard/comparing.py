@@ -84,7 +84,8 @@ def gaps_frame(result: Comparison) -> pd.DataFrame:
 def phases_picture(result: Comparison, summaries: Sequence[RunSummary]) -> Picture:
     """Where the time of each start-up went."""
     phases, names = phases_table(result, summaries), run_names(result)
-    hint = "Each bar is one start-up; unlogged time is hatched."
+    hint = "Each bar is one start-up: what each phase took in all, in the order of a "
+    hint += "start; unlogged time is hatched."
     rest = phases["name"].nunique() - MOST_NAMED
     if rest > 0:
         hint += f" The {rest} shortest phases are in no legend; point at a bar for its name."
@@ -200,14 +201,28 @@ def phase_stacks(phases: pd.DataFrame, order: Sequence[str]) -> Figure:
     named, patterns = _named(phases), patterns_of(phases)
     unit, factor = time_unit(float(totals.max()) if len(totals) else 1.0)
     figure = _stacks(order, f"time ({unit})")
-    for name, rows in phases.groupby("name", sort=False):
-        pattern = {"shape": patterns[str(name)], "size": 6}
+    for name in start_order(phases):
+        rows = phases[phases["name"] == name]
+        pattern = {"shape": patterns[name], "size": 6}
         texts = [format_duration(value) for value in rows["duration_s"]]
         marker = filled(rows["meaning"].iloc[0]) | {"pattern": pattern}
-        label, sizes = phase_words(str(name)), rows["duration_s"] / factor
+        label, sizes = phase_words(name), rows["duration_s"] / factor
         _add(figure, label, rows["run"], sizes, texts, marker)
         figure.data[-1].showlegend = name in named
     return figure
+
+
+def start_order(phases: pd.DataFrame) -> list[str]:
+    """The phases of all runs as a start has them: what only a later run has comes after
+    the phase before it there. Columns: run, name, in the order of each start."""
+    order: list[str] = []
+    for _, rows in phases.groupby("run", sort=False):
+        place = 0
+        for name in rows["name"]:
+            if name not in order:
+                order.insert(place, name)
+            place = order.index(name) + 1
+    return order
 
 
 MOST_NAMED = 10

@@ -19,6 +19,7 @@ from warmup_insights.bucketing.padding import (
     try_settings,
 )
 from warmup_insights.bucketing.settings import settings_from_mapping
+from warmup_insights.bucketing.versions import rules_of
 from warmup_insights.errors import InputError
 from warmup_insights.model.summary import RunSummary
 
@@ -63,6 +64,12 @@ def read_lengths(text: str, assumption: Assumption, longest: int) -> LengthDistr
     if text.strip():
         return parse_lengths(text.splitlines(), "the lengths")
     return assume_lengths(assumption, longest)
+
+
+def strategies_of(version: str) -> list[StrategyName]:
+    """The strategies that a version of vllm-gaudi has."""
+    has_all = rules_of(version).names_strategies
+    return [name for name in STRATEGY_TITLES if has_all or name != "pad"]
 
 
 def limits_of(summary: RunSummary) -> dict[str, int]:

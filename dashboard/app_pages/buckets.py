@@ -19,7 +19,7 @@ from dashboard.charts.buckets import (
 from dashboard.run_controls import names, requested_runs
 from dashboard.shown import frame_of
 from dashboard.text import markdown
-from warmup_insights.analysis.plan.regenerate import rules_version
+from warmup_insights.analysis.plan.regenerate import rules_version, strategy_of
 from warmup_insights.bucketing.base import StrategyName
 from warmup_insights.bucketing.file import format_bucket_file
 from warmup_insights.bucketing.padding import Assumption, LengthDistribution, Trial
@@ -52,14 +52,14 @@ def render() -> None:
     with inputs:
         base = _base()
         version = _version(base)
-        limits, variables, lengths_text, assumption, strategies = _form(base)
+        limits, variables, lengths_text, assumption, strategies = _form(base, version)
     with results:
         lengths = lab.read_lengths(lengths_text, assumption, limits["max_model_len"])
         trials = lab.run_trials(
             limits, lab.read_overrides(variables), strategies, lengths, version
         )
         _side_by_side(trials, lengths, base)
-        _one(trials)
+        _one(trials, base)
 
 
 def _base() -> RunRecord | None:
@@ -91,14 +91,15 @@ def _version(base: RunRecord | None) -> str:
 
 
 def _form(
-    base: RunRecord | None,
+    base: RunRecord | None, version: str
 ) -> tuple[dict[str, int], str, str, Assumption, list[StrategyName]]:
     summary = None if base is None else data.summary(base)
     stated = {} if summary is None else lab.limits_of(summary)
     key = "lab" if base is None else f"lab-{base.run_id}"
+    known = lab.strategies_of(version)
     strategies = st.pills(
-        "Strategies", list(lab.STRATEGY_TITLES), selection_mode="multi",
-        default=list(lab.STRATEGY_TITLES), key=f"{key}-strategies",
+        "Strategies", known, selection_mode="multi", default=known,
+        key=f"{key}-strategies-{len(known)}",
         format_func=lambda name: lab.STRATEGY_TITLES[cast(StrategyName, name)],
     )  # fmt: skip
     first, wide, last = st.columns(2), st.container(), st.columns(2)
@@ -128,7 +129,7 @@ def _form(
         "Without lengths, assume", list(_ASSUMPTIONS), format_func=_ASSUMPTIONS.__getitem__,
         disabled=bool(lengths.strip()), key=f"{key}-assumption",
     )  # fmt: skip
-    chosen = [name for name in lab.STRATEGY_TITLES if name in strategies]
+    chosen = [name for name in known if name in strategies]
     return limits, variables, lengths, assumption, chosen
 
 
@@ -160,14 +161,17 @@ def _costs_words(costs: Mapping[str, float]) -> str:
     )
 
 
-def _one(trials: list[Trial]) -> None:
+def _one(trials: list[Trial], base: RunRecord | None) -> None:
+    """The buckets of one strategy, first of that of the run."""
     made = {t.strategy: t for t in trials if t.generated is not None}
     if not made:
         return
+    own = None if base is None else strategy_of(data.summary(base))
     chosen = st.segmented_control(
-        "Look at", list(made), default=next(iter(made)), required=True,
+        "Look at", list(made), default=own if own in made else next(iter(made)),
+        required=True,
         format_func=lambda name: lab.STRATEGY_TITLES[cast(StrategyName, name)],
-        key="lab-look",
+        key="lab-look" if base is None else f"lab-{base.run_id}-look",
     )  # fmt: skip
     trial = made[chosen]
     assert trial.generated is not None

@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from dataclasses import replace
 
 import pandas as pd
 import streamlit as st
+from pandas.io.formats.style import Styler
 
 from dashboard import comparing, data, shown, widgets
 from dashboard.charts.memory import budget_picture
 from dashboard.palette import colour, darkened
 from dashboard.run_controls import choose_several, report_button
-from dashboard.text import kept_together, markdown
+from dashboard.text import kept_together, markdown, visible
 from warmup_insights.analysis.compare import Comparison
 from warmup_insights.analysis.compare import compare as compare_runs
 from warmup_insights.analysis.sentences import count_text
@@ -20,9 +22,11 @@ from warmup_insights.export.comparison import (
     bucket_sets_table,
     comparison_markdown,
 )
+from warmup_insights.export.tables import MAX_CELL
 from warmup_insights.model.summary import RunSummary
 
 WATERFALLS = 4
+_LONG_WORD = re.compile(r"\S{40,}")
 
 
 def render() -> None:
@@ -74,14 +78,15 @@ def _figures(result: Comparison, summaries: Sequence[RunSummary]) -> None:
             st.markdown(markdown(text))
         for note in result.notes:
             st.caption(markdown(note))
-        # Its cells wrap, so that no column is cut in a narrow window; they are Markdown.
         cells = cells.map(kept_together).assign(figure=cells["figure"].map(markdown))
         cells.columns = verdicts.columns = [markdown(name) for name in cells.columns]
-        st.table(
-            cells.style.apply(_colours, verdicts=verdicts, axis=None),
-            border="horizontal", hide_index=True,
-        )  # fmt: skip
+        _wrapped(cells.style.apply(_colours, verdicts=verdicts, axis=None))
     _settings(result)
+
+
+def _wrapped(cells: pd.DataFrame | Styler) -> None:
+    """A table of Markdown whose cells wrap: no column is cut in a narrow window."""
+    st.table(cells, border="horizontal", hide_index=True)
 
 
 def _colours(cells: pd.DataFrame, verdicts: pd.DataFrame) -> pd.DataFrame:
@@ -101,15 +106,26 @@ def _settings(result: Comparison) -> None:
     if differing.empty:
         widgets.empty("Settings", "No setting that both state differs.")
     else:
-        widgets.table(
-            differing, key="settings", title="Settings that differ",
-            hint="Only these; 0.9 and 0.90, true and 1 count as the same.",
-        )  # fmt: skip
+        hint = "Only these; 0.9 and 0.90, true and 1 count as the same."
+        with widgets.card("Settings that differ", hint, data=differing, key="settings"):
+            _wrapped(_settings_cells(differing))
     partly = comparing.settings_table(result, partly=True)
     if not partly.empty:
         count = count_text(len(partly), "setting")
         with st.expander(f"{count} that only some runs state"):
-            st.dataframe(partly, hide_index=True)
+            _wrapped(_settings_cells(partly))
+
+
+def _settings_cells(settings: pd.DataFrame) -> pd.DataFrame:
+    """Settings as Markdown, each as far as `compare` prints it."""
+
+    def cell(text: str) -> str:
+        # A word that is too long for a column breaks at its commas.
+        broken = _LONG_WORD.sub(lambda word: word[0].replace(",", ", "), text)
+        return markdown(visible(broken, MAX_CELL))
+
+    cells = settings.map(cell)
+    return cells.rename(columns=markdown)
 
 
 def _charts(result: Comparison, summaries: Sequence[RunSummary]) -> None:

@@ -71,9 +71,10 @@ def render() -> None:
     together = marked_together([*runs, *planned]) if planned else runs
     points = configurations.points_frame(together, names, summaries)
     drawn = configurations.axes_of(together, points)
-    if source is None and (drawn is None or len(drawn[1]) < configurations.FEW):
-        _more(rows)
-    if drawn is not None and len(drawn[1]) > 1:
+    if drawn is None or len(drawn[1]) < configurations.FEW:
+        if source is None:
+            _more(rows)
+    else:
         behind = [*drawn[1]["run_id"], st.session_state.get("plan-from")]
         shown_runs = rows[rows["run_id"].isin(behind)]
         is_simulated = shown_runs["device_kind"] == "simulated"

@@ -35,7 +35,7 @@ def render() -> None:
         widgets.empty(
             "No runs yet",
             "Drop a log onto the field above, let the command line read one, or look at "
-            "the demo, a warm-up in five steps:",
+            "the demo, warm-ups in five steps:",
             "warmup-insights ingest server.log\nwarmup-insights demo",
         )
         return
@@ -188,7 +188,11 @@ def _columns(table: pd.DataFrame) -> dict[str, Any]:
             "Bucket misses", format="localized", help=shown.HELP["misses"]
         ),
         "started": column.DatetimeColumn(
-            "Started (UTC)", format="YYYY-MM-DD HH:mm", width=130
+            "Started (UTC)", format="YYYY-MM-DD HH:mm", width=130,
+            help="A log that names no zone is read as UTC",
+        ),
+        "year": column.TextColumn(
+            "Year", width=80, help="Guessed where the log states none; `--year` gives it"
         ),
         "engine": column.TextColumn("Engine", width=150),
         "device": column.TextColumn("Device", width=110),

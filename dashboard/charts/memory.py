@@ -34,6 +34,7 @@ from warmup_insights.model.figures import (
 from warmup_insights.model.summary import (
     BucketRow,
     FailureFacts,
+    GraphFacts,
     MemoryFacts,
     RunSummary,
     ServingEnd,
@@ -43,7 +44,8 @@ from warmup_insights.units import format_bytes, format_duration
 
 _STATED = (
     "total_bytes", "weights_bytes", "profile_bytes", "free_bytes", "usable_bytes",
-    "graph_reserved_bytes", "graph_memory_bytes", "kv_cache_bytes",
+    "graph_reserved_bytes", "graph_estimated_bytes", "graph_memory_bytes",
+    "kv_cache_bytes",
 )  # fmt: skip
 BUDGET_COLUMNS = ["step", "kind", "meaning", "bytes", "start_bytes", "text"]
 
@@ -100,7 +102,7 @@ def _parts(summary: RunSummary, memory: MemoryFacts) -> Iterator[_Step]:
 
 
 _MEANINGS = {figure: PART_MEANINGS[part] for part, figure in PART_FIGURES.items()}
-_MEANINGS["graph_memory_bytes"] = "captured"
+_MEANINGS |= {"graph_estimated_bytes": "reserved", "graph_memory_bytes": "captured"}
 
 
 def _stated(summary: RunSummary) -> Iterator[_Step]:
@@ -165,21 +167,25 @@ def failed_with(summary: RunSummary) -> FailureFacts | ServingEnd | None:
 def reserve_picture(summary: RunSummary) -> Picture:
     """The memory of graphs against what was set aside for them."""
     unused = BY_NAME["graph_unused_blocks"].read(summary)
+    shares = graph_shares(summary)
     hint = "What was set aside for graphs, and what they took."
+    if shares["used_bytes"].isna().all():
+        hint = "What was set aside for graphs; what they took is not stated."
     if unused is not None:
         more = "is unused" if unused >= 0 else "graphs took beyond it"
         blocks = text_of(summary, "graph_unused_blocks").removeprefix("-")
         hint += f" What {more} would hold {blocks} KV blocks."
     title = "Graph memory: reserved against used"
-    return Picture(title, hint, graph_shares(summary), reserved_used)
+    return Picture(title, hint, shares, reserved_used)
 
 
 def graph_shares(summary: RunSummary) -> pd.DataFrame:
     """What was set aside for graphs and what they took: share, reserved_bytes,
-    reserved_text, used_bytes, used_text. On CUDA the estimate is what is set aside. Empty
-    where only what all took is known: the budget has that."""
+    reserved_text, used_bytes, used_text. On CUDA the estimate is what is set aside, unless
+    it is not. Empty where only what all took is known: the budget has that."""
     labels = {part.label for part in summary.memory_or_none.parts}
-    is_estimate = "graphs, as estimated" in labels
+    graphs = summary.graphs or GraphFacts()
+    is_estimate = graphs.is_reserved or "graphs, as estimated" in labels
     reserved = "graph_estimated_bytes" if is_estimate else "graph_reserved_bytes"
     pairs = [("all graphs", reserved, "graph_memory_bytes")]
     pairs += [
@@ -209,14 +215,21 @@ def curve_picture(folded: Folded) -> Picture:
     if is_warmup:
         title = "Memory in the order of warm-up"
         hint = "Free memory that went away during the warm-up, step by step"
-    captured = sum(row.captured is True for row in folded.rows)
-    if not is_warmup and len(points) < captured:
-        hint += f"; the log states it for {len(points)} of {captured}"
+    states = (row.warmed if is_warmup else row.captured for row in folded.rows)
+    whole = sum(state is True for state in states)
+    if len(points) < whole:
+        hint += f"; stated for {len(points)} of {whole}, which are drawn side by side"
     skipped = sum(row.skipped is True for row in folded.rows)
     if skipped:
         hint += f"; skipped because they did not fit: {skipped}"
     budget = folded.summary.memory_or_none.graph_budget
     limit = budget.total_bytes if budget else None
+    reserved = folded.summary.memory_or_none.graph_reserved_bytes
+    if limit and reserved and format_bytes(limit) != format_bytes(reserved):
+        hint += (
+            ". The budget is what the engine set aside when captures began; before that, "
+            f"it had reserved {text_of(folded.summary, 'graph_reserved_bytes')}"
+        )
     return Picture(title, f"{hint}.", points, lambda p: capture_curve(p, limit))
 
 
@@ -333,7 +346,7 @@ def capture_curve(points: pd.DataFrame, budget_bytes: int | None) -> Figure:
             annotation_position="top left",
         )  # fmt: skip
     figure.update_yaxes(rangemode="tozero", range=[0, max(top / factor * 1.12, 1e-9)])
-    name_axes(figure, "step", f"memory taken ({unit})")
+    name_axes(figure, "order", f"memory taken ({unit})")
     return figure
 
 

@@ -50,7 +50,6 @@ from warmup_insights.analysis.oddities import lacks, oddities
 from warmup_insights.analysis.sentences import contradiction_sentence, count_text
 from warmup_insights.analysis.summary import Folded
 from warmup_insights.export.comparison import bucket_sets_table
-from warmup_insights.export.findings import finding_pairs
 from warmup_insights.export.runs import RunWithLines, bucket_rows_table
 from warmup_insights.export.tables import TextTable
 from warmup_insights.model.figures import known_figures
@@ -210,7 +209,10 @@ def run_sections(run: RunWithLines) -> list[Section]:
     sections = [
         Section("What stands out", paragraphs=odd),
         Section("Not in this log", paragraphs=lacks(summary)),
-        Section("Advice", findings=[_finding(finding) for finding in run.findings]),
+        Section(
+            "Advice",
+            findings=[_finding(found, summary.run_id) for found in run.findings],
+        ),
     ]
     for title, add in (
         ("Time", _time),
@@ -227,9 +229,9 @@ def run_sections(run: RunWithLines) -> list[Section]:
     return [*sections[:-1], _figures(run), sections[-1]]
 
 
-def _finding(finding: Finding) -> dict[str, object]:
+def _finding(finding: Finding, run_id: str) -> dict[str, object]:
     pairs = [
-        *finding_pairs(finding),
+        *shown.finding_texts(finding, run_id),
         ("Based on", shown.evidence_text(finding)),
     ]
     return {

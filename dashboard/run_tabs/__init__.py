@@ -36,7 +36,7 @@ TABS = (
     Tab("Advice", _always, advice.show),
     Tab("Timeline", lambda run: bool(run.time.phases), timeline.show),
     Tab("Buckets", buckets.has_content, buckets.show),
-    Tab("Graph memory", lambda run: run.memory is not None, graphs.show_memory),
+    Tab("Graph memory", graphs.has_memory, graphs.show_memory),
     Tab("Capture", graphs.has_captures, graphs.show_captures),
     Tab(
         "Sampler and defragmenter",

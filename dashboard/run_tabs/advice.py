@@ -10,12 +10,12 @@ import streamlit as st
 from dashboard import comparing, data, widgets
 from dashboard.charts.base import Picture
 from dashboard.charts.memory import budget_waterfall, failed_with, failure_frame
-from dashboard.shown import evidence_text
+from dashboard.shown import evidence_text, finding_texts
 from dashboard.text import WHOLE, markdown, sentence, short_name, visible
 from dashboard.widgets import View
 from warmup_insights.analysis.advice import Finding
 from warmup_insights.analysis.compare import compare
-from warmup_insights.export.findings import finding_pairs, findings_markdown
+from warmup_insights.export.findings import findings_markdown
 from warmup_insights.model.figures import BY_NAME
 from warmup_insights.model.phases import phase_words
 from warmup_insights.model.summary import FailureFacts, RunSummary
@@ -29,6 +29,8 @@ _COLOURS: dict[str, Literal["red", "orange", "gray"]] = {
 }
 
 FIRST = 3
+MOST_LINES = 6
+"""Of a finding among others; more of them scroll."""
 NO_CHANGE = (
     "No change can be computed: the figures that one would rest on are not stated by "
     "this start."
@@ -69,8 +71,8 @@ def first(view: View) -> None:
 
 
 def card(finding: Finding, view: View, *, brief: bool = False) -> None:
-    """A finding: what to change, its effect and gain; unless brief its price, other ways,
-    the figures it is based on."""
+    """A finding: what to change, its effect, gain and price, and the lines that it names;
+    unless brief other ways, the figures it is based on, and every line."""
     height: Literal["stretch", "content"] = "stretch" if brief else "content"
     with st.container(border=True, gap="xsmall", height=height):
         # Beside each other all badges stand below: inline, only some would.
@@ -85,15 +87,18 @@ def card(finding: Finding, view: View, *, brief: bool = False) -> None:
         )  # fmt: skip
         if view.simulated is not None and not brief:
             head.badge(view.simulated, color="gray")
-        for name, text in finding_pairs(finding):
-            if not brief or name in ("Advice", "Effect", "Gain"):
+        for name, text in finding_texts(finding, view.run.run_id):
+            if not brief or name not in ("Not", "Or"):
                 st.markdown(f"**{name}** {sentence(text)}")
-        if brief:
-            return
-        st.caption(f"Based on {markdown(evidence_text(finding))}.")
-        if finding.details:
+        if not brief:
+            st.caption(f"Based on {markdown(evidence_text(finding))}.")
+        if finding.details and (not brief or "below" in finding.suggestion):
             lines = [visible(line) for line in finding.details]
-            st.code("\n".join(lines), language=None, wrap_lines=True)
+            is_long = brief and len(lines) > MOST_LINES
+            st.code(
+                "\n".join(lines), language=None, wrap_lines=True,
+                height=150 if is_long else "content",
+            )  # fmt: skip
 
 
 LINES_BEFORE, LINES_AFTER = 8, 4
@@ -176,6 +181,10 @@ def _evidence(view: View) -> None:
         if found is None or line is None:
             return
         lines = found[1]
+        if cause is not None and cause.message:
+            # A stored line is cut; the message above has all of it.
+            starts = [cause.message.startswith(t.strip()) for t in lines["text"]]
+            lines = lines[(lines["line"] != line) | ~pd.Series(starts, lines.index)]
         before = lines[lines["line"] < line].tail(LINES_BEFORE)
         after = lines[lines["line"] >= line].head(LINES_AFTER)
         near = pd.concat([before, after])

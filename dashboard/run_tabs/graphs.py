@@ -13,6 +13,7 @@ from dashboard.charts.base import Picture
 from dashboard.charts.buckets import bucket_text
 from dashboard.charts.memory import budget_picture, curve_picture, reserve_picture
 from dashboard.charts.steps import (
+    capture_frame,
     captures_picture,
     graph_captures,
     lazy_timeline,
@@ -22,8 +23,23 @@ from dashboard.shown import figure
 from dashboard.text import markdown
 from dashboard.widgets import View
 from warmup_insights.analysis.oddities import took_more_than_budget
-from warmup_insights.model.figures import text_of
-from warmup_insights.model.summary import CaptureBar, PhaseBuckets, RunSummary
+from warmup_insights.model.figures import BY_NAME, text_of
+from warmup_insights.model.summary import (
+    CaptureBar,
+    GraphFacts,
+    PhaseBuckets,
+    RunSummary,
+)
+
+_OF_MEMORY = ("graph_reserved_bytes", "graph_estimated_bytes", "graph_memory_bytes")
+
+
+def has_memory(summary: RunSummary) -> bool:
+    """Whether any line is about the memory of graphs, or lists buckets that have some."""
+    if summary.memory is None:
+        return False
+    known = (BY_NAME[name].read(summary) for name in _OF_MEMORY)
+    return bool(summary.buckets) or any(size is not None for size in known)
 
 
 def show_memory(view: View) -> None:
@@ -34,12 +50,19 @@ def show_memory(view: View) -> None:
     with right:
         view.chart(
             reserve_picture(view.summary), "reserved",
-            without=(
-                "No reserve for graphs",
-                "Nothing states what was set aside for them, or estimated.",
-            ),
+            without=("No reserve for graphs", without_reserve(view.summary)),
         )  # fmt: skip
     view.chart(curve_picture(data.folded(view.run)), "curve")
+
+
+def without_reserve(summary: RunSummary) -> str:
+    """Why nothing is known to be set aside for graphs."""
+    if BY_NAME["graph_estimated_bytes"].read(summary) is None:
+        return "Nothing states what was set aside for them, or estimated."
+    taken = "not taken off the KV cache"
+    if summary.graphs is not None and summary.graphs.is_reserved is None:
+        taken = "whether it was set aside is not stated"
+    return f"{text_of(summary, 'graph_estimated_bytes')} estimated; {taken}."
 
 
 def _waterfall(view: View) -> None:
@@ -60,18 +83,13 @@ def _waterfall(view: View) -> None:
 
 
 def has_captures(summary: RunSummary) -> bool:
-    """Whether any phase states how many buckets it has; a share needs a whole."""
-    return any(part.generated for part in (summary.buckets or {}).values())
+    """Whether any phase states how many of its buckets were warmed or captured."""
+    return len(capture_frame(summary)) > 0
 
 
 def show_captures(view: View) -> None:
     """Shares per phase, a sentence for each, the buckets without a graph."""
-    view.chart(
-        captures_picture(view.summary), "shares",
-        without=(
-            "No counts", "No line states how many buckets were warmed or captured.",
-        ),
-    )  # fmt: skip
+    view.chart(captures_picture(view.summary), "shares")
     for phase, part in (view.summary.buckets or {}).items():
         with widgets.card(phase.capitalize(), simulated=view.simulated):
             st.markdown(explanation(view.summary, phase))
@@ -124,12 +142,14 @@ def _without(part: PhaseBuckets) -> None:
 
 def has_sizes(summary: RunSummary) -> bool:
     """Whether any line mentions them; graphs of buckets have tabs of their own."""
-    graphs = summary.graphs
-    if summary.serving_or_none.graph_uses:
+    graphs = summary.graphs or GraphFacts()
+    if summary.serving_or_none.graph_uses or graphs.lazy:
         return True
-    if graphs is None:
-        return False
-    return summary.engine.name != "reference" or bool(graphs.lazy)
+    stated = (graphs.captured, graphs.duration_s, graphs.memory_bytes)
+    is_stated = any(value is not None for value in stated)
+    return summary.engine.name != "reference" and (
+        is_stated or bool(graphs.captures or graphs.bars)
+    )
 
 
 def show_sizes(view: View) -> None:
@@ -151,6 +171,8 @@ def show_sizes(view: View) -> None:
         ]
     )
     captures = graph_captures(summary)
+    if captures.empty:
+        st.caption("No line states the size of a single graph.")
     left, right = st.columns(2)
     for place, by in ((left, "duration_s"), (right, "memory_bytes")):
         with place:
@@ -183,8 +205,10 @@ def _lazy(view: View, captures: pd.DataFrame) -> None:
 
 
 def _bars(view: View, bars: list[CaptureBar]) -> None:
+    rows = [(bar.mode, bar.captured, bar.total, bar.duration_s) for bar in bars]
     view.table(
-        pd.DataFrame(map(msgspec.to_builtins, bars)), key="bars", title="Progress bars of the log",
+        pd.DataFrame(rows, columns=["mode", "captured", "total", "duration_s"]),
+        key="bars", title="Progress bars of the log",
         hint="The last state of each capture bar.",
         columns={"duration_s": st.column_config.NumberColumn("time (s)", format="%.1f")},
     )  # fmt: skip

@@ -43,8 +43,7 @@ def show(view: View) -> None:
             "It is kept for what else it holds. Add the log of a start, from its first line:",
             "warmup-insights ingest server.log",
         )
-    if summary.failure is None:
-        advice.first(view)
+    advice.first(view)
     # Two columns that grow evenly: the next card goes into the shorter one.
     places, heights = st.columns(2), [0, 0]
     for number, (height, draw) in enumerate(_cards(view)):

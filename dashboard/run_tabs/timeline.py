@@ -22,6 +22,7 @@ from dashboard.widgets import View
 from warmup_insights.analysis.sentences import cache_text
 from warmup_insights.model.figures import BY_NAME, text_of
 from warmup_insights.model.summary import DefragFacts, RunSummary
+from warmup_insights.units import format_duration
 
 
 def show(view: View) -> None:
@@ -83,10 +84,16 @@ def _gaps(view: View) -> None:
     gaps = gaps_frame(view.summary)
     if gaps.empty:
         what = "lines" if view.summary.is_log else "events"
-        widgets.empty(
-            "Unlogged time",
-            f"No two {what} are two seconds or more apart with a second of it unexplained.",
+        text = (
+            f"Wherever two seconds or more pass between two {what}, all but "
+            "less than a second of it is explained."
         )
+        cut = view.summary.time.seconds_of("lines_cut_out")
+        if cut:
+            text += (
+                f" The {format_duration(cut)} where lines were cut out are not counted."
+            )
+        widgets.empty("Unlogged time", text)
     seconds = st.column_config.NumberColumn(format="%.1f")
     view.table(
         gaps, key="gaps", title="Unlogged time",

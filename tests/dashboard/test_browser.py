@@ -101,7 +101,7 @@ def test_the_table_of_a_comparison_fits_a_phone(tmp_path, visit):
     with serving(tmp_path / "runs.db") as (address, _):
         visitor = visit(address, viewport={"width": 480, "height": 900})
         page = visitor.open(f"/compare?run={ids[0]}&run={ids[1]}")
-        table = page.get_by_test_id("stTable")
+        table = page.get_by_test_id("stTable").first
         table.wait_for()
         settle(page)
         hidden = table.evaluate(

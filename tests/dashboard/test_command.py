@@ -23,7 +23,7 @@ from warmup_insights.cli import cli
 from warmup_insights.cli import dashboard as module
 from warmup_insights.errors import InputError
 from warmup_insights.export.buckets import compare_table
-from warmup_insights.model.figures import format_figure
+from warmup_insights.model.figures import BY_NAME, format_figure
 from warmup_insights.storage import EventStore
 from warmup_insights.units import format_percent
 
@@ -53,6 +53,10 @@ def test_it_listens_on_this_machine_only(started, tmp_path):
         {"WARMUP_INSIGHTS_DB": str(tmp_path / "a.db")}
     )
     assert "Warning" not in result.stderr
+    assert f"There is no database {tmp_path}/a.db yet;" in result.stderr
+    EventStore(tmp_path / "a.db").close()
+    result = CliRunner().invoke(cli, ["dashboard", "--db", str(tmp_path / "a.db")])
+    assert "There is no database" not in result.stderr
 
 
 def test_another_address_is_warned_about(started):
@@ -134,16 +138,21 @@ def test_the_compare_page_shows_what_compare_prints(monkeypatch, full_database):
     shown.columns = ["figure", *RUNS]
     cells = {row["figure"]: row for row in shown.to_dict("records")}
     assert len(cells) == len(printed["figures"]) > 10
+    with EventStore(full_database) as store:
+        summaries = {run: store.summary(store.find_run(run).run_id) for run in RUNS}
     for figure in printed["figures"]:
         row = cells[markdown(figure["title"])]
+        known = BY_NAME.get(figure["name"])
         for run, value in zip(RUNS, figure["values"], strict=True):
-            assert row[run].startswith(format_figure(value, figure["unit"]))
+            step = 0.0 if known is None else known.step(summaries[run])
+            assert row[run].startswith(format_figure(value, figure["unit"], step))
         for run, change in zip(RUNS[1:], figure["changes"], strict=True):
             assert (change["verdict"] in ("better", "worse")) == row[run].endswith(
                 ("better", "worse")
             )
-    settings = app.dataframe[0].value
-    assert list(settings["setting"]) == [row["name"] for row in printed["settings"]]
+    settings = app.table[1].value
+    names = [markdown(row["name"]) for row in printed["settings"]]
+    assert list(settings["setting"]) == names
 
 
 def test_the_compare_page_copies_the_markdown_of_compare(monkeypatch, full_database):
@@ -274,9 +283,12 @@ def test_the_advice_of_a_run_is_that_of_advise(monkeypatch, full_database):
     app = open_page(monkeypatch, full_database, "run", run="recorded 0")
     app.session_state["tab"] = "Advice"
     app.run()
+    with EventStore(full_database) as store:
+        run_id = store.find_run("recorded 0").run_id
     shown = [m.value for m in app.markdown if m.value.startswith("**Advice**")]
     assert shown == [
-        f"**Advice** {sentence(finding['suggestion'])}" for finding in printed
+        f"**Advice** {sentence(finding['suggestion'].replace(' RUN`', f' {run_id}`'))}"
+        for finding in printed
     ]
     assert len(shown) > 1
 

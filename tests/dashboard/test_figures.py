@@ -26,8 +26,10 @@ from dashboard.charts.memory import (
     budget_waterfall,
     capture_curve,
     capture_points,
+    curve_picture,
     failure_frame,
     graph_shares,
+    reserve_picture,
     reserved_used,
 )
 from dashboard.charts.runs import (
@@ -62,7 +64,13 @@ from dashboard.charts.time import (
     timeline,
 )
 from dashboard.palette import STATES
-from dashboard.shown import device_words, evidence_text
+from dashboard.run_tabs.graphs import (
+    has_captures,
+    has_memory,
+    has_sizes,
+    without_reserve,
+)
+from dashboard.shown import device_words, evidence_text, finding_texts
 from tests.dashboard.builders import GIB, START, recorded_events
 from tests.dashboard.conftest import ROOT
 from warmup_insights.analysis.advice import Finding
@@ -71,7 +79,6 @@ from warmup_insights.analysis.sentences import start_sentences
 from warmup_insights.analysis.summary import Folded, summarize
 from warmup_insights.analysis.summary.memory import budget_parts
 from warmup_insights.export.comparison import bucket_sets_table
-from warmup_insights.export.findings import finding_pairs
 from warmup_insights.ingest.single import ingest_path
 from warmup_insights.model.events import (
     GraphCaptured,
@@ -79,6 +86,7 @@ from warmup_insights.model.events import (
     PhaseMarked,
     ServerReady,
 )
+from warmup_insights.model.phases import phase_words
 from warmup_insights.model.run import RunRecord
 from warmup_insights.model.summary import (
     CompileFacts,
@@ -175,7 +183,42 @@ def test_the_estimate_is_what_cuda_sets_aside_for_graphs():
     (row,) = graph_shares(summary_with(memory, graphs=graphs)).to_dict("records")
     assert (row["reserved_text"], row["used_text"]) == ("2 GiB", "512 MiB")
     graphs = GraphFacts(memory_bytes=GIB, estimated_bytes=GIB, is_reserved=False)
-    assert graph_shares(summary_with(memory, graphs=graphs)).empty
+    aside = summary_with(memory, graphs=graphs)
+    assert graph_shares(aside).empty
+    assert without_reserve(aside) == ("1 GiB estimated; not taken off the KV cache.")
+
+
+def test_an_estimate_is_drawn_where_the_device_is_not_divided():
+    """A start that failed before its budget states weights, cache and estimate only."""
+    memory = MemoryFacts(weights_bytes=95 * GIB, kv_cache_bytes=8 * GIB)
+    graphs = GraphFacts(estimated_bytes=2 * GIB, is_reserved=True)
+    failed = summary_with(memory, graphs=graphs)
+    steps = budget_frame(failed)
+    assert list(zip(steps["step"], steps["text"], steps["meaning"], strict=True)) == [
+        ("Weights", "95 GiB", "load"), ("Graphs, as estimated", "2 GiB", "reserved"),
+        ("KV cache", "8 GiB", "kv_cache"),
+    ]  # fmt: skip
+    assert "what they took is not stated" in reserve_picture(failed).hint
+    (row,) = graph_shares(failed).to_dict("records")
+    assert (row["reserved_text"], row["used_bytes"]) == ("2 GiB", None)
+    unsure = summary_with(memory, graphs=GraphFacts(estimated_bytes=2 * GIB))
+    assert graph_shares(unsure).empty
+    assert without_reserve(unsure) == (
+        "2 GiB estimated; whether it was set aside is not stated."
+    )
+
+
+def test_a_tab_is_left_out_where_it_would_state_nothing():
+    """Memory of a device without graphs, an estimate without sizes, buckets without counts."""
+    memory = MemoryFacts(weights_bytes=95 * GIB, kv_cache_bytes=8 * GIB)
+    bare = summary_with(memory, buckets={"prompt": PhaseBuckets(generated=18)})
+    assert has_memory(bare)
+    assert not has_captures(bare)
+    assert not has_memory(summary_with(memory))
+    estimated = summary_with(memory, graphs=GraphFacts(estimated_bytes=2 * GIB))
+    assert has_memory(estimated)
+    assert not has_sizes(estimated)
+    assert has_sizes(summary_with(memory, graphs=GraphFacts(captured=54)))
 
 
 def test_graphs_out_of_the_margin_are_above_what_is_usable():
@@ -500,10 +543,12 @@ def test_room_is_made_for_legends_only():
 def test_a_finding_is_shown_without_suffixes_of_units_and_empty_lines():
     finding = Finding(
         "low", "t", {"needed_bytes": 2 * GIB, "read_s": 2.0, "num_ranks": 4}, "s",
-        "change it", "faster", gain_s=(1.0, 2.0),
+        "`warmup-insights buckets fit RUN`", "faster", gain_s=(1.0, 2.0),
     )  # fmt: skip
+    pairs = finding_texts(finding, "abc")
+    assert pairs[0] == ("Advice", "`warmup-insights buckets fit abc`")
     assert evidence_text(finding) == "needed 2 GiB, read 2 s, ranks 4"
-    assert [name for name, _ in finding_pairs(finding)] == ["Advice", "Effect", "Gain"]
+    assert [name for name, _ in pairs] == ["Advice", "Effect", "Gain"]
     assert device_words("hpu", "gaudi3") == "Gaudi 3"
 
 
@@ -580,6 +625,44 @@ def test_what_is_not_compared_has_no_zeros():
     result = SimpleNamespace(runs=heads, buckets=(change,))
     (row,) = bucket_sets_table(result).rows
     assert row == ("b", "prompt", "?", "not compared: no lists", *[""] * 7)
+
+
+def test_a_stack_has_the_phases_in_the_order_of_a_start():
+    """What only a later run did is not drawn last."""
+    starts = {"a": "import load_weights compile unlogged", "b": "import download compile",
+              "c": "configure import"}  # fmt: skip
+    phases = pd.DataFrame(
+        [(run, name, "load", 1.0) for run, names in starts.items() for name in names.split()],
+        columns=["run", "name", "meaning", "duration_s"],
+    )  # fmt: skip
+    assert comparing.start_order(phases) == [
+        "configure", "import", "download", "load_weights", "compile", "unlogged",
+    ]  # fmt: skip
+    figure = comparing.phase_stacks(phases, ["a", "b", "c"])
+    drawn = [trace.name for trace in figure.data]
+    assert drawn == [phase_words(name) for name in comparing.start_order(phases)]
+
+
+def test_a_guessed_year_is_marked_in_the_list(recorded):
+    rows = [
+        dict.fromkeys(RUN_COLUMNS)
+        | {"run_id": run_id, "status": "finished", "name": run_id, "started_at": START}
+        for run_id in ("told", "guessed")
+    ]
+    summaries = {
+        "told": recorded.summary,
+        "guessed": structs.replace(recorded.summary, guessed=["time.started_at"]),
+    }
+    table = runs_table(pd.DataFrame(rows), summaries).set_index("name")
+    assert table["year"]["guessed"] == "guessed"
+    assert pd.isna(table["year"]["told"])
+
+
+def test_captures_of_which_only_some_are_stated_are_no_row_of_all(document):
+    hint = curve_picture(Folded(*document)).hint
+    assert "stated for 8 of 63, which are drawn side by side" in hint
+    assert "budget is what the engine set aside when captures began" in hint
+    assert "it had reserved 15.83 GiB" in hint
 
 
 def test_a_legend_of_many_phases_holds_the_longest_ones(monkeypatch):

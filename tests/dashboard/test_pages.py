@@ -8,11 +8,13 @@ from streamlit.testing.v1 import AppTest
 from dashboard.run_tabs import TABS
 from dashboard.text import short_name
 from dashboard.widgets import MOST_COMPARED
+from tests.dashboard.builders import add_run as add_recorded
+from tests.dashboard.builders import recorded_events
 from tests.dashboard.conftest import APP, ROOT
 from tests.storage.builders import add_run
 from warmup_insights.analysis.pareto import GOALS
 from warmup_insights.ingest.single import ingest_path
-from warmup_insights.model.events import BucketsGenerated, RunStarted, ServerReady
+from warmup_insights.model.events import ConfigRecorded, RunStarted, ServerReady
 from warmup_insights.runs import refresh
 from warmup_insights.storage import EventStore
 
@@ -134,16 +136,6 @@ def test_a_trend_of_real_runs_has_no_mark(monkeypatch, tmp_path):
     assert "nan" not in texts(app)
 
 
-def test_buckets_without_counts_are_a_sentence_and_no_chart(monkeypatch, tmp_path):
-    with EventStore(tmp_path / "a.db") as store:
-        listed = BucketsGenerated(phase="prompt", count=1, buckets=[(1, 128, 0)])
-        add_run(store, "run0", [RunStarted(engine="vllm-gaudi"), listed])
-        refresh(store, "run0")
-    app = open_page(monkeypatch, tmp_path / "a.db", "run", run="run0", tab="Capture")
-    assert "No line states how many buckets were" in texts(app)
-    assert not app.get("plotly_chart")
-
-
 def test_the_search_of_the_runs_page_filters_the_table(monkeypatch, full_database):
     app = open_page(monkeypatch, full_database, "runs")
     before = len(app.dataframe[0].value)
@@ -255,6 +247,55 @@ def test_a_failed_run_opens_with_its_cause_and_what_to_change(
         assert "last good start of this model" in shown
         assert "**Advice**" in shown or "No change can be computed" in shown
         assert "Nothing to advise" not in shown
+        message = store_message(full_database, run.run_id)
+        evidence = [block.value for block in app.code if message[:200] in block.value]
+        assert len(evidence) <= 1
+
+
+def store_message(database, run_id: str) -> str:
+    with EventStore(database) as store:
+        failure = store.summary(run_id).failure
+    return failure.message or "nothing"
+
+
+def test_two_configurations_are_too_few_for_a_pick(monkeypatch, tmp_path):
+    with EventStore(tmp_path / "two.db") as store:
+        for number, captured in enumerate((3, 4)):
+            events = recorded_events(captured=captured, scale=1 + number / 2)
+            add_recorded(store, f"run{number}", events)
+    app = open_page(monkeypatch, tmp_path / "two.db", "memory")
+    assert "Too few configurations" in texts(app)
+    assert "Pick for" not in texts(app)
+
+
+def test_the_overview_of_a_failed_run_has_what_to_change_and_its_price(
+    monkeypatch, full_database
+):
+    with EventStore(full_database) as store:
+        (run_id, *_) = [
+            run.run_id
+            for run in store.runs(status="failed")
+            if store.summary(run.run_id).failure.kind == "no_kv_cache"
+        ]
+    app = open_page(monkeypatch, full_database, "run", run=run_id, tab="Overview")
+    assert "**Advice**" in texts(app)
+    assert "**Price**" in texts(app)
+
+
+def test_the_lab_opens_on_the_strategy_of_the_run(monkeypatch, tmp_path):
+    """A version without the padding-aware strategy does not offer it."""
+    settings = {"max_num_seqs": 8, "max_num_batched_tokens": 512, "max_model_len": 1024,
+                "block_size": 128, "VLLM_EXPONENTIAL_BUCKETING": "false",
+                "VLLM_DECODE_BS_BUCKET_MAX": 4}  # fmt: skip
+    engine = RunStarted(engine="vllm-gaudi", version="0.14.1", device_kind="hpu")
+    with EventStore(tmp_path / "a.db") as store:
+        events = [engine, ConfigRecorded(settings=settings)]
+        add_recorded(store, "run0", events)
+    app = open_page(monkeypatch, tmp_path / "a.db", "buckets", run="run0")
+    assert not app.exception
+    assert app.button_group[0].value == ["exp", "lin"]
+    assert app.button_group[1].value == "lin"
+    assert "no effect" not in "".join(each.value for each in app.warning)
 
 
 def test_the_first_page_lists_failed_starts_first_and_no_empty_column(
@@ -281,6 +322,7 @@ def test_too_few_configurations_offer_a_plan_and_a_sweep(monkeypatch, tmp_path):
         ingest_path(store, str(log))
     app = open_page(monkeypatch, tmp_path / "one.db", "memory")
     assert "warmup-insights sweep" in app.code[0].value
+    assert "Pick for" not in texts(app)
     (button,) = [b for b in app.button if "Plan from" in b.label]
     button.click().run()
     assert not app.exception
