@@ -16,7 +16,7 @@ from warmup_insights.cli import COMMANDS, cli
 
 ROOT = Path(__file__).resolve().parents[1]
 WIDTH = 90
-ROWS = {"Where the time went": 5, "Memory": 7}
+ROWS = {"Where the time went": 5, "Memory": 8}
 """Rows of the tables that the example of README.md has."""
 NAME = "warmup-insights"
 
