@@ -82,14 +82,16 @@ def _parts(summary: RunSummary, memory: MemoryFacts) -> Iterator[_Step]:
     yield from _level(summary, "total_bytes", "Device total")
     left = memory.total_bytes or 0
     names = [part.name for part in memory.parts]
+    # What graphs took of the margin has a bar, and the estimate has the other one.
+    is_split = any("out of" in part.label for part in memory.parts)
+    used = BY_NAME["graph_memory_bytes"].read(summary)
     for part, following in zip(memory.parts, [*names[1:], ""], strict=True):
         left = 0 if part.name == "kv_cache" else left - part.bytes
         words = part.label[0].upper() + part.label[1:]
         meaning = PART_MEANINGS[part.name]
         size = part_text(summary, part)
         yield words, "part", meaning, part.bytes, left, size
-        used = BY_NAME["graph_memory_bytes"].read(summary)
-        if part.name == "graphs" and used is not None and "out of" not in part.label:
+        if part.name == "graphs" and used is not None and not is_split:
             start = max(0, left + part.bytes - int(used))
             text = text_of(summary, "graph_memory_bytes")
             yield "Taken by graphs", "inside", "captured", int(used), start, text

@@ -221,6 +221,17 @@ def test_a_tab_is_left_out_where_it_would_state_nothing():
     assert has_sizes(summary_with(memory, graphs=GraphFacts(captured=54)))
 
 
+def test_graphs_beyond_their_estimate_have_two_bars_and_no_third():
+    memory = MemoryFacts(
+        total_bytes=80 * GIB, usable_bytes=72 * GIB, weights_bytes=15 * GIB,
+        profile_bytes=5 * GIB, kv_cache_bytes=51 * GIB, gpu_memory_utilization=0.9,
+    )  # fmt: skip
+    graphs = GraphFacts(memory_bytes=3 * GIB, estimated_bytes=GIB, is_reserved=True)
+    steps = set(budget_frame(summary_with(memory, graphs=graphs))["step"])
+    assert {"Graphs, out of the margin", "Graphs, as estimated"} <= steps
+    assert "Taken by graphs" not in steps
+
+
 def test_graphs_out_of_the_margin_are_above_what_is_usable():
     memory = MemoryFacts(
         total_bytes=80 * GIB, free_bytes=78 * GIB, at_start_bytes=2 * GIB,
