@@ -178,6 +178,11 @@ class Record(msgspec.Struct, gc=False):
     partial: bool = False
     """True when the log shipper marks that the rest of the line follows."""
 
+    @property
+    def is_error(self) -> bool:
+        """Whether a logger printed it as an error."""
+        return self.level in ("ERROR", "CRITICAL")
+
 
 def clean(line: str) -> str:
     """The line without colours, in real or caret notation, and without the marks by which

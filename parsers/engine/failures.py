@@ -146,8 +146,7 @@ class Traceback:
         for item in matched.made:
             if isinstance(item, FrameSeen):
                 self._has_frame = self._has_frame or item.is_of_start
-                is_logged = matched.record.level in ("ERROR", "CRITICAL")
-                self._is_proven |= self._has_frame and is_logged
+                self._is_proven |= self._has_frame and matched.record.is_error
             elif isinstance(item, FailureLine):
                 failed = _START_FAILED.search(item.message) is not None
                 self._is_proven = self._is_proven or failed or self._has_frame

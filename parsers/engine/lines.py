@@ -121,7 +121,7 @@ class LineParser:
         self._streams: dict[str | None, Stream] = {}
         self._stream_name: str | None = None
         self._stages: dict[tuple[str | None, int | None], str] = {}
-        """Stages of vllm-omni, by container and process of their engines."""
+        """Stages of vllm-omni and servers of a trainer, by container and process."""
         self._read_from(None)
         self._line = 0
         self._text = ""
@@ -203,8 +203,8 @@ class LineParser:
                 self._read_record(whole, first)
 
     def _note_stage(self, record: Record) -> None:
-        """The stage of a line is a source inside of its container. Only vLLM's own logger has
-        the mark: other lines of the process get it."""
+        """The stage of a line is a source inside of its container. In a stage of vllm-omni only
+        vLLM's own logger has the mark: other lines of the process get it."""
         if record.stage is None and not self._stages:
             return
         process = record.source, record.pid
@@ -460,7 +460,7 @@ class LineParser:
         if run is None or is_of_no_run or run.tracker.failures.is_over:
             # The last lines of a process that was stopped begin no later start.
             is_last = run is not None and record.pid in run.pids
-            if not is_last and record.level not in ("ERROR", "CRITICAL"):
+            if not is_last and not record.is_error:
                 self._stream.before_run.add_line(time, shown_by(record))
         elif record.pid in run.pids or record.pid not in self._stream.ended_pids:
             if run.evidence.add_line(record):
@@ -493,9 +493,8 @@ class LineParser:
                     notes = run.mixed_blocks(item, record)
                     self._add(run, (stamped(note, origin) for note in notes))
                 item = run.as_meant(stamped(item, origin))
-            elif isinstance(item, FrameSeen):
-                is_logged = record.level in ("ERROR", "CRITICAL")
-                item = structs.replace(item, is_logged=is_logged)
+            elif isinstance(item, FrameSeen) and record.is_error:
+                item = structs.replace(item, is_logged=True)
             elif isinstance(item, FailureLine):
                 item = run.with_origin(item, record, is_quoted=self._stream.is_fenced)
             elif kind in _AT_WORK:

@@ -61,13 +61,10 @@ class Diagnosis:
     def reason(self, names: Sequence[str]) -> str:
         """Why no bucket took the shape; `names` are those of its dimensions."""
         if self.cause == "skipped":
-            return "; ".join(
-                [_REASONS[self.cause]]
-                + [
-                    f"{names[d]} {self.shape[d]} is above its range"
-                    for d in self._beyond
-                ]
+            beyond = (
+                f"{names[d]} {self.shape[d]} is above its range" for d in self._beyond
             )
+            return "; ".join([_REASONS["skipped"], *beyond])
         if self.cause != "too_large":
             return _REASONS[self.cause]
         return "; ".join(

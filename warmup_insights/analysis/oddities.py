@@ -12,7 +12,7 @@ from warmup_insights.analysis.sentences import (
 )
 from warmup_insights.bucketing.base import GPUS
 from warmup_insights.model.figures import graph_memory_bytes
-from warmup_insights.model.summary import PHASES, PhaseBuckets, RunSummary
+from warmup_insights.model.summary import PHASES, PhaseBuckets, RunSummary, is_true
 from warmup_insights.rules import is_bucketing_off
 from warmup_insights.rules.setting_lives import has_setting
 from warmup_insights.units import format_bytes, format_duration, format_percent
@@ -195,8 +195,8 @@ def _untimed_buckets(summary: RunSummary) -> Iterator[str]:
     phases = [name for name in PHASES if summary.phase(name).generated]
     without = [name for name in phases if summary.phase(name).steps_s is None]
     if without:
-        is_on = str(summary.config.get(_DEVELOPER)).lower() in ("1", "true")
-        has_switch = has_setting(summary, _DEVELOPER) and not is_on
+        is_off = not is_true(summary.config, _DEVELOPER)
+        has_switch = has_setting(summary, _DEVELOPER) and is_off
         switch = f"{_DEVELOPER}=true logs" if has_switch else ""
         by = f"{switch} the buckets as they run, and " if switch else ""
         yield (

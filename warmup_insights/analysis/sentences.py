@@ -422,9 +422,8 @@ def devices_of_a_rank(summary: RunSummary) -> int:
     tensors are divided (tpu-inference `worker/tpu_worker.py`); elsewhere one."""
     if summary.device.kind not in ("tpu", "neuron"):
         return 1
-    return (
-        int((summary.setting("tensor_parallel_size") or 1) // (summary.ranks or 1)) or 1
-    )
+    devices = summary.setting("tensor_parallel_size") or 1
+    return max(1, int(devices // (summary.ranks or 1)))
 
 
 def ranks_text(summary: RunSummary) -> str:

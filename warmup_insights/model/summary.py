@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import math
 import re
+from collections.abc import Mapping
 from contextlib import suppress
 from typing import Any
 
@@ -29,6 +30,11 @@ OF_OTHER_RANK = " (other rank)"
 
 Setting = Any
 """A JSON value that a user set or an engine printed."""
+
+
+def is_true(config: Mapping[str, Setting], name: str) -> bool:
+    """Whether a setting is true, as an engine prints it or as a variable is given."""
+    return str(config.get(name, "")).lower() in ("1", "true")
 
 
 class Part(msgspec.Struct, frozen=True, kw_only=True):

@@ -33,7 +33,7 @@ from warmup_insights.analysis.sentences import count_of
 from warmup_insights.bucketing.generate import generate
 from warmup_insights.errors import InputError
 from warmup_insights.model.events import Bucket
-from warmup_insights.model.summary import PHASES, RunSummary
+from warmup_insights.model.summary import PHASES, RunSummary, is_true
 from warmup_insights.rules.setting_lives import has_setting
 from warmup_insights.units import format_bytes, format_duration
 
@@ -112,8 +112,7 @@ def blocks_beyond_cache(facts: RunFacts) -> Iterator[Finding]:
     listed = facts.summary.phase("decode").buckets
     # Without contiguous PA shared prefixes count once for each sequence, so that more
     # blocks than there are can be in use (vllm-gaudi `linear.py get_decode_cfgs`).
-    is_contiguous = str(facts.summary.config.get("use_contiguous_pa")).lower() == "true"
-    if not blocks or not is_contiguous:
+    if not blocks or not is_true(facts.summary.config, "use_contiguous_pa"):
         return
     beyond = sorted(b for b in listed if len(b) == 3 and b[2] > blocks)
     if not beyond:

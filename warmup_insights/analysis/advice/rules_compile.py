@@ -20,7 +20,7 @@ from warmup_insights.analysis.causes import KeyChange, key_change
 from warmup_insights.analysis.compare import SettingRow, compare_settings
 from warmup_insights.analysis.sentences import count_of
 from warmup_insights.analysis.summary.compilation import RECIPES
-from warmup_insights.model.summary import PHASES, CompilePart, RunSummary
+from warmup_insights.model.summary import PHASES, CompilePart, RunSummary, is_true
 from warmup_insights.units import format_duration
 
 NOTABLE_SHARE = 0.15
@@ -192,8 +192,8 @@ def compile_cache(facts: RunFacts, start: Start) -> Iterator[Finding]:
 
 def _is_off(summary: RunSummary) -> bool:
     """Whether the cache was switched off: as set, or as the engine printed."""
-    given = str(summary.config.get("VLLM_DISABLE_COMPILE_CACHE", "0")).lower()
-    return given in _TRUE or summary.start.caches.get("torch_compile") == "off"
+    is_set = is_true(summary.config, "VLLM_DISABLE_COMPILE_CACHE")
+    return is_set or summary.start.caches.get("torch_compile") == "off"
 
 
 def _reasons(key: KeyChange | None, rows: Sequence[SettingRow]) -> Iterator[str]:

@@ -27,7 +27,7 @@ from warmup_insights.analysis.advice.ways import finding_of, num_ranks
 from warmup_insights.analysis.sentences import progress_text
 from warmup_insights.bucketing.base import GPUS
 from warmup_insights.model.phases import phase_words
-from warmup_insights.model.summary import PHASES, RunSummary
+from warmup_insights.model.summary import PHASES, RunSummary, is_true
 from warmup_insights.rules.setting_lives import has_setting
 from warmup_insights.units import GIB, format_bytes, format_duration
 
@@ -530,7 +530,7 @@ def _ways_apart(facts: RunFacts) -> Iterator[Way]:
         }
         left = [
             text for name, text in named.items()
-            if str(summary.config.get(name)).lower() not in ("1", "true")
+            if not is_true(summary.config, name)
         ]  # fmt: skip
         if left:
             yield Way(

@@ -21,7 +21,13 @@ from warmup_insights.analysis.advice.finding import (
 from warmup_insights.analysis.plan.regenerate import speculative_tokens
 from warmup_insights.analysis.sentences import count_of
 from warmup_insights.model.figures import BY_NAME
-from warmup_insights.model.summary import PHASES, CaptureBar, GraphFacts, RunSummary
+from warmup_insights.model.summary import (
+    PHASES,
+    CaptureBar,
+    GraphFacts,
+    RunSummary,
+    is_true,
+)
 from warmup_insights.rules.setting_lives import has_setting, read_version
 from warmup_insights.units import MIB, format_bytes, format_duration
 
@@ -183,7 +189,7 @@ def _fewer_requests(
 
 def _without_own_lora(summary: RunSummary) -> Iterator[Way]:
     """One graph for batches with and without adapters (vLLM `config/compilation.py`)."""
-    has_adapters = str(summary.config.get("enable_lora")).lower() == "true"
+    has_adapters = is_true(summary.config, "enable_lora")
     is_off = str(summary.config.get("cudagraph_specialize_lora")).lower() == "false"
     if (
         has_adapters

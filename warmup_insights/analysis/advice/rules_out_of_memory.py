@@ -40,7 +40,7 @@ from warmup_insights.analysis.plan.planning import PlanSettings
 from warmup_insights.analysis.plan.regenerate import strategy_of
 from warmup_insights.analysis.sentences import count_of
 from warmup_insights.model.figures import BY_NAME
-from warmup_insights.model.summary import PHASES, StepCost
+from warmup_insights.model.summary import PHASES, StepCost, is_true
 from warmup_insights.units import GIB, MIB, format_bytes, format_duration
 
 LENGTH_SHARE = 0.98
@@ -387,7 +387,7 @@ def allocation_refused(facts: RunFacts, found: Failed) -> Iterator[Finding]:
         return
     share = facts.utilization
     at = "" if share is None else f" at utilisation {share:g}"
-    sleeps = str(facts.summary.config.get("enable_sleep_mode", "")).lower() == "true"
+    sleeps = is_true(facts.summary.config, "enable_sleep_mode")
     yield finding_of(
         facts,
         f"{format_bytes(found.needed_bytes)} could not be had while {format_bytes(found.free_bytes)} "
@@ -805,12 +805,12 @@ def _less_fragmented(facts: RunFacts, found: Failed) -> Iterator[Way]:
     """Another allocator, where what was held and used by no tensor would have been enough."""
     unused = found.stated.unallocated_bytes
     # vLLM `device_allocator/cumem.py` refuses to start with both.
-    sleeps = _is_on(facts, "enable_sleep_mode")
+    sleeps = is_true(facts.summary.config, "enable_sleep_mode")
     if not unused or not found.needed_bytes or unused < found.needed_bytes or sleeps:
         return
     changes: dict[str, Value] = {"PYTORCH_CUDA_ALLOC_CONF": "expandable_segments:True"}
     price = "none known"
-    if num_ranks(facts) > 1 and not _is_on(facts, "enforce_eager"):
+    if num_ranks(facts) > 1 and not is_true(facts.summary.config, "enforce_eager"):
         # `custom_all_reduce.cuh` passes the memory of graphs to the other ranks by
         # cudaIpcGetMemHandle, which mapped segments do not have.
         changes["disable_custom_all_reduce"] = True
@@ -819,10 +819,6 @@ def _less_fragmented(facts: RunFacts, found: Failed) -> Iterator[Way]:
         )
     price = f"{price}; {format_bytes(unused)} were held and used by no tensor"
     yield Way(as_set(changes), price, changes)
-
-
-def _is_on(facts: RunFacts, setting: str) -> bool:
-    return str(facts.summary.config.get(setting, "")).lower() == "true"
 
 
 def _larger_reserve(facts: RunFacts, shortfall: float) -> Iterator[Way]:

@@ -190,8 +190,9 @@ class CachePlanner:
             num_kv_blocks=blocks, num_kv_blocks_range=reach, kv_cache_tokens=tokens,
             kv_cache_tokens_step=step, max_concurrency=requests, buckets=buckets,
             graphs_captured=graphs, graph_memory_bytes=memory, warmup_s=warmup_s,
-            outcome=self._seen(changed, part)
-            or self._outcome(chosen, part, tokens, requests),
+            outcome=self._as_seen(
+                self._outcome(chosen, part, tokens, requests), changed, part
+            ),
             notes=(*notes, *self._notes(settings, changed)),
         )  # fmt: skip
 
@@ -409,13 +410,20 @@ class CachePlanner:
             return width
         return width * size / own if size and own and self._is_plain else None
 
-    def _seen(self, changed: set[str], part: float | None) -> str | None:
-        """What the run itself shows of such a part of its cache, where it shows that."""
-        if self.summary.status == "finished":
-            return None if changed else "fits"
+    def _as_seen(
+        self, outcome: str | None, changed: set[str], part: float | None
+    ) -> str | None:
+        """An outcome by the figures, less what the run itself shows to be otherwise."""
+        if self.summary.status == "finished" and not changed:
+            return "fits"
+        if self.summary.status != "failed":
+            return outcome
         failure, is_same = self.summary.failure, changed <= {"gpu_memory_utilization"}
         is_short = failure is not None and failure.kind == "out_of_memory"
-        return "ran_out" if is_short and is_same and (part or 0) >= 1 else None
+        if is_short and is_same and (part or 0) >= 1:
+            return "ran_out"
+        # What it failed of may take as much from a smaller cache.
+        return None if outcome == "fits" else outcome
 
     def _outcome(
         self,
@@ -436,15 +444,10 @@ class CachePlanner:
             least = _times(self._memory.kv_cache_tokens, part)
             is_same = chosen["block_size"] == self.block_size
             is_sure = is_same and (least or 0) >= max(length, self.length or 0)
-            is_sure = is_sure and self.summary.status != "failed"
             return "fits" if is_sure else None
-        is_enough = tokens >= length
         if requests is not None and not self._is_plain:
-            is_enough = requests >= 1
-        if not is_enough:
-            return "no_kv_cache"
-        # What it failed of may take as much from a smaller cache.
-        return None if self.summary.status == "failed" else "fits"
+            return "fits" if requests >= 1 else "no_kv_cache"
+        return "fits" if tokens >= length else "no_kv_cache"
 
     def _notes(self, settings: PlanSettings, changed: set[str]) -> Iterator[str]:
         fixed = self._fixed()

@@ -39,6 +39,7 @@ from warmup_insights.model.summary import (
     Setting,
     StartFacts,
     StepCost,
+    is_true,
 )
 
 RECIPES = "PT_HPU_RECIPE_CACHE_CONFIG"
@@ -152,7 +153,7 @@ def start(
     known = {name: state for name, state in caches.items() if state is not None}
     states = set(known.values())
     # The Gaudi bridge compiles recipes without graphs as well.
-    is_eager = device_kind != "hpu" and _is_on(config, "enforce_eager")
+    is_eager = device_kind != "hpu" and is_true(config, "enforce_eager")
     kind = "eager" if is_eager and states <= {"off"} else _kind(states)
     if is_restored:
         kind = "restored"
@@ -180,9 +181,9 @@ def _compile_state(
     compiled: CompileFacts | None, config: Mapping[str, Setting], *, is_off: bool
 ) -> str | None:
     graphs = [p for p in (compiled.parts if compiled else []) if p.what == "graph"]
-    if not graphs and _is_on(config, "enforce_eager"):
+    if not graphs and is_true(config, "enforce_eager"):
         return None  # there is nothing to keep
-    if is_off or _is_on(config, "VLLM_DISABLE_COMPILE_CACHE"):
+    if is_off or is_true(config, "VLLM_DISABLE_COMPILE_CACHE"):
         return "off"
     loaded = [part for part in graphs if part.from_cache]
     if not graphs:
@@ -202,7 +203,7 @@ def _aot_state(compiled: CompileFacts | None, *, is_refused: bool) -> str | None
 
 
 def _autotune_state(built: KeptEvents, config: Mapping[str, Setting]) -> str | None:
-    if _is_on(config, "VLLM_DISABLE_FLASHINFER_AUTOTUNE_CACHE"):
+    if is_true(config, "VLLM_DISABLE_FLASHINFER_AUTOTUNE_CACHE"):
         return "off"
     state = None
     for values in built.values("autotune"):
@@ -214,10 +215,6 @@ def _autotune_state(built: KeptEvents, config: Mapping[str, Setting]) -> str | N
             found = state == "hit" or values.get("previous")
             state = "partial" if found else "missed"
     return state
-
-
-def _is_on(config: Mapping[str, Setting], name: str) -> bool:
-    return str(config.get(name, "")).lower() in _TRUE
 
 
 def _recipe_state(config: Mapping[str, Setting]) -> str | None:
