@@ -21,7 +21,7 @@ def _origin(match: re.Match[str]) -> Made:
         engine=ENGINE,
         version=text_of(match["version"]),
         device_name=text_of(match["device"]),
-        device_kind="simulated" if is_simulated else None,
+        device_kind="simulated" if is_simulated else match["kind"],
         synthetic=is_simulated,
     )
 
@@ -36,12 +36,18 @@ DIALECT = Dialect(
             "reference_origin",
             "written by the reference engine of warmup-insights",
             r"(?:# )?written by the reference engine of warmup-insights "
-            r"(?P<version>\S{1,40}), (?P<how>measured|simulated) on (?P<device>.{1,100})",
+            r"(?P<version>\S{1,40}), (?P<how>measured|simulated) on "
+            r"(?:(?P<kind>cpu|cuda|hpu): )?(?P<device>.{1,100})",
             _origin,
             Sample(
                 "# written by the reference engine of warmup-insights 0.1.0, "
                 "simulated on Gaudi 2",
                 {"engine": "reference", "synthetic": True, "device_name": "Gaudi 2"},
+            ),
+            Sample(
+                "# written by the reference engine of warmup-insights 0.2.0, "
+                "measured on cuda: NVIDIA H200",
+                {"device_kind": "cuda", "device_name": "NVIDIA H200"},
             ),
             engine=ENGINE,
             starts=1,

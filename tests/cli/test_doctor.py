@@ -18,6 +18,10 @@ from warmup_insights.errors import InputError
 from warmup_insights.units import MIB
 
 
+def cuda_is_present():
+    return checks.present_device() == "cuda"
+
+
 def results(path):
     found = json.loads(path.read_text(encoding="utf-8"))
     return {check["name"]: check["result"] for check in found["checks"]}
@@ -39,6 +43,14 @@ def test_the_cpu_passes_every_check_that_means_something_there(tmp_path):
         "recorder": OK, "database folder": OK,
     }  # fmt: skip
     assert not list(tmp_path.glob("*.events.jsonl"))
+
+
+@pytest.mark.gpu
+@pytest.mark.skipif(not cuda_is_present(), reason="no CUDA device here")
+def test_a_cuda_device_passes_every_check():
+    found = {check.name: check for check in checks.checks_of("cuda")}
+    assert [check for check in found.values() if check.result == WRONG] == []
+    assert found["graph"].values["memory_bytes"] >= 0
 
 
 def test_a_simulated_device_states_that_nothing_is_measured(tmp_path):

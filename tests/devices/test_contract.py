@@ -120,6 +120,22 @@ def test_capturing_runs_the_work_and_a_replay_follows_its_input(device, work):
     assert work.result() == work.expected(3.0)
 
 
+def test_graphs_are_charged_for_their_own_memory(device, work):
+    """What earlier work left in the allocator stays there, and a stream's workspace counts
+    once: both would make the memory of a graph wrong."""
+    if device.torch_name == "cuda":
+        torch.ones(64 * MIB, device="cuda")  # freed, and kept by the allocator
+    work()
+    before = device.memory().used_bytes
+    graphs = [device.capture(work)]
+    first = device.memory().used_bytes
+    graphs += [device.capture(work) for _ in range(3)]
+    later = device.memory().used_bytes
+    assert 0 <= first - before < 40 * MIB
+    assert 0 <= later - first < 3 * 4 * MIB
+    assert len(graphs) == 4
+
+
 def test_profiling_runs_the_work(device, work):
     work.set_input(2.0)
     device.profile(work)

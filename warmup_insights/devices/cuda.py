@@ -12,7 +12,11 @@ from warmup_insights.errors import DeviceError
 
 
 class CudaDevice(MeasuredDevice):
-    """The current CUDA device."""
+    """The current CUDA device, its work on one stream that graphs can be recorded on.
+
+    torch's allocator keeps freed memory per stream, and cuBLAS a workspace per stream
+    (32 MiB on Hopper): with a stream per graph, every graph would be charged for both.
+    """
 
     kind = "cuda"
     torch_name: str | None = "cuda"
@@ -26,6 +30,8 @@ class CudaDevice(MeasuredDevice):
             )
         self.name = torch.cuda.get_device_name()
         self._pool = torch.cuda.graph_pool_handle()
+        self._stream_before = torch.cuda.current_stream()
+        torch.cuda.set_stream(torch.cuda.Stream())  # type: ignore[no-untyped-call]
 
     def _used_and_total(self) -> tuple[int, int]:
         """What the driver reports for the whole device, all processes together."""
@@ -47,15 +53,22 @@ class CudaDevice(MeasuredDevice):
             raise DeviceOutOfMemory(needed_bytes=num_bytes, free_bytes=free)
 
     def capture(self, work: Callable[[], Any]) -> Graph:
-        """Run `work` once on a side stream, as capturing requires, then record it."""
-        stream = torch.cuda.Stream()  # type: ignore[no-untyped-call]
-        stream.wait_stream(torch.cuda.current_stream())
-        with torch.cuda.stream(stream), torch.inference_mode():
-            work()
-        torch.cuda.current_stream().wait_stream(stream)
+        """Run `work` once, so that its kernels are loaded, then record it.
+
+        Not by `torch.cuda.graph`, which empties the allocator's cache first: what
+        profiling set aside for intermediates would be given back, and the graph's own
+        memory would read as less than nothing. vLLM takes the same call out for its
+        captures (`vllm/compilation/cuda_graph.py`).
+        """
         graph = torch.cuda.CUDAGraph()
-        with torch.inference_mode(), torch.cuda.graph(graph, pool=self._pool):
+        with torch.inference_mode():
             work()
+            self.synchronize()
+            graph.capture_begin(pool=self._pool)
+            try:
+                work()
+            finally:
+                graph.capture_end()
         graph.replay()  # recording runs nothing: the outputs are filled here
         return Graph(graph.replay)
 
@@ -70,5 +83,6 @@ class CudaDevice(MeasuredDevice):
         }
 
     def close(self) -> None:
-        """Give cached memory back to the driver."""
+        """Give cached memory back to the driver, and the stream before to torch."""
+        torch.cuda.set_stream(self._stream_before)
         torch.cuda.empty_cache()

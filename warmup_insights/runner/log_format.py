@@ -184,10 +184,12 @@ def tuples(buckets: Iterable[tuple[int, ...]] | None) -> str:
 
 
 def _origin(event: RunStarted) -> str:
-    kind = "simulated" if event.synthetic else "measured"
+    how, kind = "measured", f"{event.device_kind}: "
+    if event.synthetic:
+        how, kind = "simulated", ""
     return (
         f"# written by the reference engine of warmup-insights {event.version}, "
-        f"{kind} on {event.device_name}"
+        f"{how} on {kind}{event.device_name}"
     )
 
 
