@@ -11,7 +11,7 @@ import pandas as pd
 from dashboard.text import WHOLE, visible
 from warmup_insights.analysis.advice import Finding
 from warmup_insights.analysis.sentences import began_text, contradiction_sentence
-from warmup_insights.export.findings import finding_pairs, number_text
+from warmup_insights.export.findings import number_text
 from warmup_insights.export.tables import TextTable
 from warmup_insights.model.figures import BY_NAME, broken_laws, part_text, text_of
 from warmup_insights.model.run import RunRecord
@@ -115,14 +115,6 @@ def how_synthetic(flags: Collection[bool]) -> str | None:
     if not any(flags):
         return None
     return "all synthetic" if all(flags) else "some synthetic"
-
-
-def finding_texts(finding: Finding, run_id: str) -> list[tuple[str, str]]:
-    """What a finding proposes, with this run in the commands that it names."""
-    return [
-        (name, text.replace(" RUN`", f" {run_id}`"))
-        for name, text in finding_pairs(finding)
-    ]
 
 
 def evidence_text(finding: Finding) -> str:

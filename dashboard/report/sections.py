@@ -50,6 +50,7 @@ from warmup_insights.analysis.oddities import lacks, oddities
 from warmup_insights.analysis.sentences import contradiction_sentence, count_text
 from warmup_insights.analysis.summary import Folded
 from warmup_insights.export.comparison import bucket_sets_table
+from warmup_insights.export.findings import finding_pairs
 from warmup_insights.export.runs import RunWithLines, bucket_rows_table
 from warmup_insights.export.tables import TextTable
 from warmup_insights.model.figures import known_figures
@@ -231,7 +232,7 @@ def run_sections(run: RunWithLines) -> list[Section]:
 
 def _finding(finding: Finding, run_id: str) -> dict[str, object]:
     pairs = [
-        *shown.finding_texts(finding, run_id),
+        *finding_pairs(finding, run_id),
         ("Based on", shown.evidence_text(finding)),
     ]
     return {

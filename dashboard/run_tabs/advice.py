@@ -10,12 +10,12 @@ import streamlit as st
 from dashboard import comparing, data, widgets
 from dashboard.charts.base import Picture
 from dashboard.charts.memory import budget_waterfall, failed_with, failure_frame
-from dashboard.shown import evidence_text, finding_texts
+from dashboard.shown import evidence_text
 from dashboard.text import WHOLE, markdown, sentence, short_name, visible
 from dashboard.widgets import View
 from warmup_insights.analysis.advice import Finding
 from warmup_insights.analysis.compare import compare
-from warmup_insights.export.findings import findings_markdown
+from warmup_insights.export.findings import finding_pairs, findings_markdown
 from warmup_insights.model.figures import BY_NAME
 from warmup_insights.model.phases import phase_words
 from warmup_insights.model.summary import FailureFacts, RunSummary
@@ -87,7 +87,7 @@ def card(finding: Finding, view: View, *, brief: bool = False) -> None:
         )  # fmt: skip
         if view.simulated is not None and not brief:
             head.badge(view.simulated, color="gray")
-        for name, text in finding_texts(finding, view.run.run_id):
+        for name, text in finding_pairs(finding, view.run.run_id):
             if not brief or name not in ("Not", "Or"):
                 st.markdown(f"**{name}** {sentence(text)}")
         if not brief:

@@ -811,7 +811,7 @@ def test_whatever_a_failure_states_it_has_one_cause(
     findings = [f for f in advise(facts_of(events)) if f.rule in CAUSES]
     assert len(findings) == 1
     assert findings_markdown("r", findings)
-    assert finding_lines(findings[0])
+    assert finding_lines(findings[0], "RUN")
 
 
 def test_every_rule_states_its_source_and_an_example():
@@ -1080,18 +1080,18 @@ def test_on_a_tpu_no_share_of_one_device_is_made_of_the_weights_of_all(cached):
 def test_a_tpu_that_is_full_while_it_loads_is_not_denied_a_lower_share():
     start = [started("tpu-inference", device_kind="tpu"),
              Failure(failure="out_of_memory", message="no", phase="load_model")]  # fmt: skip
-    text = " ".join(finding_lines(only(start, "weights_too_large")))
+    text = " ".join(finding_lines(only(start, "weights_too_large"), "RUN"))
     assert "--gpu-memory-utilization" not in text
 
 
 def test_ranks_that_connect_are_not_given_what_the_run_has():
-    shown = " ".join(finding_lines(only(CONNECTING, "ended_while_connecting")))
+    shown = " ".join(finding_lines(only(CONNECTING, "ended_while_connecting"), "RUN"))
     assert "NCCL_P2P_DISABLE=1 and --disable-custom-all-reduce" in shown
     assert "NCCL_DEBUG=INFO" in shown
     has = ConfigRecorded(environment={"NCCL_P2P_DISABLE": "1"})
     log = Note(topic="nccl_log", text="Bootstrap: Using lo")
     start = [*CONNECTING[:3], has, log, *CONNECTING[3:]]
-    shown = " ".join(finding_lines(only(start, "ended_while_connecting")))
+    shown = " ".join(finding_lines(only(start, "ended_while_connecting"), "RUN"))
     assert "NCCL_P2P_DISABLE" not in shown
     assert "--disable-custom-all-reduce for one start" in shown
     assert "NCCL_DEBUG=INFO" not in shown

@@ -70,7 +70,7 @@ from dashboard.run_tabs.graphs import (
     has_sizes,
     without_reserve,
 )
-from dashboard.shown import device_words, evidence_text, finding_texts
+from dashboard.shown import device_words, evidence_text
 from tests.dashboard.builders import GIB, START, recorded_events
 from tests.dashboard.conftest import ROOT
 from warmup_insights.analysis.advice import Finding
@@ -79,6 +79,7 @@ from warmup_insights.analysis.sentences import start_sentences
 from warmup_insights.analysis.summary import Folded, summarize
 from warmup_insights.analysis.summary.memory import budget_parts
 from warmup_insights.export.comparison import bucket_sets_table
+from warmup_insights.export.findings import finding_pairs
 from warmup_insights.ingest.single import ingest_path
 from warmup_insights.model.events import (
     GraphCaptured,
@@ -556,7 +557,7 @@ def test_a_finding_is_shown_without_suffixes_of_units_and_empty_lines():
         "low", "t", {"needed_bytes": 2 * GIB, "read_s": 2.0, "num_ranks": 4}, "s",
         "`warmup-insights buckets fit RUN`", "faster", gain_s=(1.0, 2.0),
     )  # fmt: skip
-    pairs = finding_texts(finding, "abc")
+    pairs = finding_pairs(finding, "abc")
     assert pairs[0] == ("Advice", "`warmup-insights buckets fit abc`")
     assert evidence_text(finding) == "needed 2 GiB, read 2 s, ranks 4"
     assert [name for name, _ in pairs] == ["Advice", "Effect", "Gain"]

@@ -65,7 +65,8 @@ def advise(
         is_judged = start_of(folded.summary) is not None
         click.echo("No findings" + ("" if is_judged else UNJUDGED))
     for finding in [] if as_json or markdown else findings:
-        click.echo("\n".join(finding_lines(finding)) + "\n")
+        named = run_id if run == "latest" else run
+        click.echo("\n".join(finding_lines(finding, named)) + "\n")
 
 
 UNJUDGED = (

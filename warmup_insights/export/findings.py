@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import shlex
 from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING
 from xml.etree import ElementTree as ET
@@ -33,21 +34,22 @@ def number_text(name: str, value: float | int | str) -> str:
     return format_count(value) if isinstance(value, int) else f"{value:.4g}"
 
 
-def finding_lines(finding: Finding) -> list[str]:
+def finding_lines(finding: Finding, run: str) -> list[str]:
     """A finding as lines: what, why, what to do, what that brings, details."""
     numbers = ", ".join(
         f"{name}={number_text(name, value)}" for name, value in finding.numbers.items()
     )
     lines = [f"{finding.severity.upper()}  {plain(finding.title)}"]
     lines += [
-        f"  {name.lower():<6}  {plain(text)}" for name, text in finding_pairs(finding)
+        f"  {name.lower():<6}  {plain(text)}"
+        for name, text in finding_pairs(finding, run)
     ]
     lines.append(f"  based on  {numbers}  [{finding.rule}]")
     return lines + [f"    {_detail(line)}" for line in finding.details]
 
 
-def finding_pairs(finding: Finding) -> list[tuple[str, str]]:
-    """What a finding proposes: a name and its text."""
+def finding_pairs(finding: Finding, run: str) -> list[tuple[str, str]]:
+    """What a finding proposes, a name and its text, with `run` in the commands of it."""
     pairs = [
         ("Advice", finding.suggestion), ("Effect", finding.effect),
         ("Gain", _gain_text(finding)), ("Price", finding.price),
@@ -57,7 +59,8 @@ def finding_pairs(finding: Finding) -> list[tuple[str, str]]:
             for way in finding.ways
         ),
     ]  # fmt: skip
-    return [(name, text) for name, text in pairs if text]
+    named = f" {shlex.quote(run)}`"
+    return [(name, text.replace(" RUN`", named)) for name, text in pairs if text]
 
 
 def _gain_text(finding: Finding) -> str:
@@ -83,7 +86,7 @@ def findings_markdown(run_id: str, findings: Sequence[Finding]) -> str:
         parts.append(f"- **{escape_markdown(finding.title)}** ({finding.severity})")
         parts += [
             f"  - {name}: {escape_markdown(text)}"
-            for name, text in finding_pairs(finding)
+            for name, text in finding_pairs(finding, run_id)
         ]
         if finding.details:
             block = "\n".join(f"    {_detail(line)}" for line in finding.details)
