@@ -53,6 +53,38 @@ def test_only_settings_that_differ_are_named():
     assert result.partly_stated == ()
 
 
+def test_a_configuration_printed_as_a_whole_is_compared_entry_by_entry():
+    """In the spelling of any version; an entry without an end was cut, and is unknown."""
+    python = (
+        "{'mode': <CompilationMode.VLLM_COMPILE: 3>, 'backend': 'inductor', 'sizes': [1, 2], "
+        "'pass_config': {'fuse': True, 'a': \"x,}\"}, 'path': '/a/b, c', 'last': [1, 2, 4"
+    )
+    json = (
+        '{"mode":3,"backend":"eager","sizes":[1,2],'
+        '"pass_config":{"fuse":true},"path":null}'
+    )
+    first = [started(), config(compilation_config=python, pooler_config="none")]
+    second = [started(), config(compilation_config=json, pooler_config="none")]
+    differing, partly = compare_settings([summary_of(first), summary_of(second, "b")])
+    assert [(row.name, row.values) for row in differing] == [
+        ("compilation_config.backend", ("inductor", "eager")),
+        ("compilation_config.pass_config", (
+            "{'fuse': True, 'a': \"x,}\"}", '{"fuse":true}')),
+        ("compilation_config.path", ("/a/b, c", "null")),
+    ]  # fmt: skip
+    assert partly == ()
+
+
+@pytest.mark.parametrize(
+    "text", ["{% if a %}{{ b }}, c", "{}", "{", "KernelConfig(", "x", "{,}", "{1, 2}"]
+)
+def test_what_is_no_configuration_stays_one_setting(text):
+    first = [started(), config(chat_template=text)]
+    second = [started(), config(chat_template=text + "!")]
+    differing, _ = compare_settings([summary_of(first), summary_of(second, "b")])
+    assert [row.name for row in differing] == ["chat_template"]
+
+
 def test_the_name_of_the_model_is_one_setting():
     """Engines print it as the tokenizer's and as the served one too, by default."""
     first, second, third = (

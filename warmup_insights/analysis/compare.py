@@ -8,7 +8,9 @@ unknown for one of the two is `unknown`, one that cannot be judged between these
 
 from __future__ import annotations
 
+import re
 import string
+from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -358,12 +360,15 @@ def compare_settings(
 ) -> tuple[tuple[SettingRow, ...], tuple[SettingRow, ...]]:
     """Settings that differ, and settings that only some runs state.
 
-    A setting differs when two runs state it and mean different values; `0.9` and
+    A configuration that an engine prints as a whole is compared entry by entry where
+    several runs state it. A setting differs when two runs state it and mean different values; `0.9` and
     `"0.90"`, `true` and `"1"` mean the same. Engine, version, model, device and ranks
     count as settings. One that repeats the name of the model in every run, with or without
     its folder, as `tokenizer` and `served_model_name` do, is no setting of its own.
     """
     facts = [_facts(summary) for summary in summaries]
+    stating = Counter(name for fact in facts for name in fact)
+    facts = [_by_entry(fact, stating) for fact in facts]
     names = list(dict.fromkeys(name for fact in facts for name in fact))
     differing, partly = [], []
     for name in names:
@@ -399,6 +404,52 @@ def _facts(summary: RunSummary) -> dict[str, Setting]:
     return {**config, **identity}
 
 
+def _by_entry(
+    fact: Mapping[str, Setting], stating: Mapping[str, int]
+) -> dict[str, Setting]:
+    """Settings, with the entries of what is printed as a whole as settings of their own."""
+    found: dict[str, Setting] = {}
+    for name, value in fact.items():
+        entries = entries_of(value) if stating[name] > 1 else None
+        if entries is None:
+            found[name] = value
+        else:
+            found |= {f"{name}.{entry}": text for entry, text in entries.items()}
+    return found
+
+
+_PRINTED_WHOLE = re.compile(r"\s*(?:\{|[A-Z]\w{1,60}\()")
+_ENTRY = re.compile(
+    r"\s*(['\"]?)(?P<name>\w{1,80})\1\s*[:=]\s*(?P<value>.*)", re.DOTALL
+)
+_ENUM = re.compile(r"<\w{1,60}\.\w{1,60}: (.{1,60})>")
+
+
+def entries_of(value: Setting) -> dict[str, str] | None:
+    """The entries of a configuration as an engine prints it, `{'mode': 3, ...}` or
+    `KernelConfig(name=value, ...)`; None for other values. One without an end is left out:
+    a long configuration is cut."""
+    text = value if isinstance(value, str) else ""
+    opening = _PRINTED_WHOLE.match(text)
+    if opening is None:
+        return None
+    pieces, begin, depth, quote = [], opening.end(), 0, ""
+    for place in range(begin, len(text)):
+        letter = text[place]
+        if quote or letter in "'\"":
+            quote = "" if letter == quote else quote or letter
+        elif depth == 0 and letter in ",})":
+            pieces.append(text[begin:place])
+            begin = place + 1
+            if letter != ",":
+                break
+        else:
+            depth += (letter in "([{") - (letter in ")]}")
+    found = [_ENTRY.fullmatch(piece) for piece in pieces if piece.strip()]
+    entries = {one["name"]: one["value"].strip(" '\"") for one in found if one}
+    return entries if entries and all(found) else None
+
+
 def _means_same(first: Any, second: Any) -> bool:
     if first == second:
         return True
@@ -414,6 +465,11 @@ def _meaning(value: Any) -> tuple[str, Any]:
     if isinstance(value, int | float):
         return ("number", float(value))
     text = str(value).strip()
+    named = _ENUM.fullmatch(text)
+    if named is not None:
+        text = named[1]
+    if text.startswith("["):
+        text = text.replace(" ", "").replace('"', "'")
     try:
         return ("number", float(text))
     except ValueError:
@@ -421,7 +477,7 @@ def _meaning(value: Any) -> tuple[str, Any]:
     lowered = text.lower()
     if lowered in _TRUE or lowered in _FALSE:
         return ("boolean", lowered in _TRUE)
-    return ("text", text)
+    return ("text", "None" if lowered == "null" else text)
 
 
 SAME_SHARE = 0.0005
