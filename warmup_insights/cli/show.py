@@ -103,7 +103,7 @@ def print_summary(summary: RunSummary) -> None:
         make_list("First requests", first_request_sentences(summary.serving)),
         _graph_uses(summary), _late_compiles(summary), _sleeps(summary),
         _benchmarks(summary),
-        make_list("Worth a look", [f"• {text}" for text in oddities(summary)]),
+        make_list("What stands out", [f"• {text}" for text in oddities(summary)]),
         make_list("Not in this log", [f"• {text}" for text in lacks(summary)]),
     ]  # fmt: skip
     print_tables(table for table in tables if table.rows or table.note)
