@@ -554,6 +554,32 @@ def test_a_total_that_is_the_sum_of_its_parts_has_no_time_of_its_own():
     assert compile_time(made[0], loaded, without, profiled=80.0) == (7.15, 61.0)
 
 
+def test_a_total_that_a_recorder_reads_after_the_warm_up_has_no_time_of_its_own():
+    """As recorded of vLLM 0.26 on an H200: the function that was compiled as a whole holds
+    its graphs, so that the parts are no sum of the total."""
+    time = time_of(
+        RunStarted(time=0.0),
+        PhaseMarked(name="profile_run", edge="start", time=53.4, rank=0),
+        compiled("dynamo", 3.5, 56.9),
+        PhaseMarked(name="compile", edge="start", time=56.9, rank=0),
+        compiled("graph", 5.3, 62.3),
+        compiled("graph", 3.6, 65.9),
+        compiled("aot", 12.7, 66.1),
+        PhaseMarked(name="profile_run", edge="end", duration_s=15.2, time=68.6, rank=0),
+        PhaseMarked(name="warmup", edge="start", time=69.1, rank=0),
+        GraphsCaptured(duration_s=5.8, time=75.0, rank=0),
+        PhaseMarked(name="warmup", edge="end", duration_s=21.2, time=90.3, rank=0),
+        WarmupFinished(duration_s=21.2, time=90.3, rank=0),
+        compiled("total", 13.5, 90.3),
+        EngineInitialized(duration_s=37.5, compile_s=13.5, time=90.4, rank=0),
+        ServerReady(time=90.5),
+    )
+    found = totals(time)
+    assert found["compile"] == pytest.approx(12.7)
+    assert found["profile_run"] == pytest.approx(2.5)
+    assert found["warmup"] == pytest.approx(21.2 - 5.8)
+
+
 def test_what_lies_between_dynamo_and_the_first_graph_is_compilation():
     parts = compiled("dynamo", 11.0, 22.0), compiled("graph", 2.0, 36.0)
     found = compile_time(*parts, compiled("total", 13.0, 36.0), profiled=37.0)

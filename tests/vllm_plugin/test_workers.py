@@ -409,6 +409,43 @@ def test_compilation_from_scratch_and_from_the_cache(listened):
     ]
 
 
+def test_a_graph_equal_to_an_earlier_one_is_neither_a_hit_nor_a_miss(listened):
+    """vLLM takes the artifact that it has, and stores none (`StopCompiling`)."""
+    session, events = listened
+
+    class Manager:
+        """`CompilerManager`: layers are equal, the first and the last graph are not."""
+
+        def __init__(self, stored):
+            self.stored, self.loaded_artifacts = stored, {}
+
+        def load(self, graph, inputs, graph_index, compile_range):
+            if graph_index not in self.stored:
+                return None
+            self.loaded_artifacts[graph] = "loaded"
+            return "loaded"
+
+        def compile(
+            self, graph, inputs, inductor, config, compile_range, graph_index=0,
+            num_graphs=1,
+        ):  # fmt: skip
+            found = self.load(graph, inputs, graph_index, compile_range)
+            return found or self.loaded_artifacts.setdefault(graph, "compiled")
+
+    watch_class(
+        session, Manager, compile=workers.compile_graph, load=workers.load_graph
+    )
+    for stored, kind in ((set(), "missed"), ({0, 1, 4}, "hit"), ({0}, "partial")):
+        events.clear()
+        manager = Manager(stored)
+        for index, graph in enumerate(["first", "layer", "layer", "layer", "last"]):
+            manager.compile(graph, [], {}, None, 512, index, 5)
+        found = of_kind(events, "compile_finished")
+        assert [event.from_cache for event in found[2:4]] == [None, None]
+        summary = folded(events, source_kind="recorder").summary
+        assert summary.start.caches["torch_compile"] == kind
+
+
 @pytest.mark.parametrize("clock", [time.perf_counter, time.time])
 def test_tracing_and_the_directory_of_the_cache(listened, monkeypatch, clock):
     """`monitor.py` has the time of another clock since vLLM 0.17."""

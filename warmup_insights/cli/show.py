@@ -187,21 +187,29 @@ def _time_notes(summary: RunSummary, wall: float) -> Iterator[str]:
         yield f"engine initialisation {text_of(summary, 'engine_init_s')}, as the engine states it"
     if summary.time.warmup_s is not None:
         yield f"warm-up {text_of(summary, 'warmup_s')}, as the engine states it"
-    if summary.gc is not None:
-        text = (
-            f"garbage collection {text_of(summary, 'gc_s')} of "
-            f"{format_duration(summary.gc.steps_s)} of bucket steps "
-            f"({text_of(summary, 'gc_percent')})"
-        )
-        if summary.gc.frozen:
-            text += f"; frozen before warm-up, in {text_of(summary, 'gc_freeze_s')}"
-        yield text
+    yield from _gc_notes(summary)
     gaps = [gap for gap in summary.time.gaps if gap.unlogged_s >= 0.02 * wall]
     for gap in gaps[:5]:
         yield (
             f"{format_duration(gap.unlogged_s)} between line {gap.line} "
             f"“{excerpt(gap.before)}” and line {gap.next_line} “{excerpt(gap.after)}”"
         )
+
+
+def _gc_notes(summary: RunSummary) -> Iterator[str]:
+    if summary.gc is None:
+        return
+    if summary.gc.seconds is not None:
+        yield (
+            f"garbage collection {text_of(summary, 'gc_s')} of "
+            f"{format_duration(summary.gc.steps_s)} of bucket steps "
+            f"({text_of(summary, 'gc_percent')})"
+        )
+    if summary.gc.warmup_s is not None:
+        yield f"garbage collection {text_of(summary, 'gc_warmup_s')} of the warm-up"
+    if summary.gc.frozen:
+        taken = text_of(summary, "gc_freeze_s")
+        yield f"garbage collector frozen before warm-up, in {taken}"
 
 
 def _memory(summary: RunSummary) -> TextTable:

@@ -452,7 +452,8 @@ class CompileFinished(Event):
     """`dynamo`, `graph`, `total`, `recipe`, ..."""
     duration_s: float | None = None
     from_cache: bool | None = False
-    """None where the line is the same for both."""
+    """None where the line is the same for both, and for a graph that equals an earlier one
+    of the same start."""
     detail: str | None = None
     part: str | None = None
     """Which model of several was compiled: `backbone`, `eagle_head` or the class of an

@@ -230,14 +230,15 @@ def kv_cache_bytes(summary: RunSummary) -> int | None:
 def graph_memory_bytes(summary: RunSummary) -> float | None:
     """What graphs took: of both phases together, or of the CUDA graphs.
 
-    None while one of the phases that exist does not state it.
+    None while one of the phases that exist does not state it. CUDA graphs of mixed batches
+    are of no phase: where all graphs took more than those of the phases, that counts.
     """
     used = [part.graph_used_bytes for part in (summary.buckets or {}).values()]
     known = [value for value in used if value is not None]
+    of_all = None if summary.graphs is None else summary.graphs.memory_bytes
     if used and len(known) == len(used):
-        return sum(known)
-    graphs = None if known else summary.graphs
-    return None if graphs is None else graphs.memory_bytes
+        return max(sum(known), of_all or 0)
+    return None if known else of_all
 
 
 def graph_unused_bytes(summary: RunSummary) -> float | None:

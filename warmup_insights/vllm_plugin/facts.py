@@ -22,7 +22,7 @@ from packaging.version import InvalidVersion, Version
 
 from warmup_insights.model.failure_text import CARRIERS, kind_of_message, raised_text
 from warmup_insights.secrets import MASK, VALUE_LIMIT, mask, mask_text
-from warmup_insights.vllm_plugin.settings import RUN
+from warmup_insights.vllm_plugin.settings import LABEL, RUN, SOURCE
 
 _ENVIRONMENT_PREFIXES = (
     "VLLM_", "PT_", "HABANA_", "HL_", "WARMUP_INSIGHTS_", "TORCH_", "PYTORCH_",
@@ -160,13 +160,13 @@ def package_folder(package: str) -> Path | None:
 def environment(environ: Mapping[str, str]) -> dict[str, str]:
     """The variables that matter to an engine, with secrets masked.
 
-    Without the id of the run: it is another one in each, and known anyway.
+    Without what names the run: it is another one in each, and known anyway.
     """
     return {
         name: str(mask(name, value))
         for name, value in sorted(environ.items())
         if (name.startswith(_ENVIRONMENT_PREFIXES) or name in _ENVIRONMENT_NAMES)
-        and name != RUN
+        and name not in (RUN, LABEL, SOURCE)
     }
 
 

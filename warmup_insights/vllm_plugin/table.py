@@ -233,6 +233,15 @@ UPSTREAM = (
         ("compile_or_warm_up_model", "warm-up", workers.warm_up),
     ),
     *_rows(
+        "vllm", "vllm.model_executor.warmup.kernel_warmup", None,
+        ("kernel_warmup", "warm-up of kernels", workers.warm_kernels, "0.10.1", None),
+    ),
+    *_rows(
+        "vllm", "vllm.v1.worker.gpu.warmup", None,
+        ("warmup_kernels", "warm-up of the model, runner V2", workers.warm_model,
+         "0.17.0", None),
+    ),
+    *_rows(
         "vllm", "vllm.v1.worker.gpu_worker", "Worker",
         ("execute_model", "errors of workers while serving", workers.step),
         ("sample_tokens", "errors of workers while serving", workers.step,

@@ -202,6 +202,17 @@ def _note_compile_time(session: Session, worker: Any, result: Any) -> None:
             session.emit(CompileFinished, what=what, duration_s=float(took))
 
 
+def warm_kernels(session: Session, call: Call) -> Watch:
+    """`kernel_warmup`, before the graphs are captured: autotuning and JIT of libraries."""
+    yield from session.watch_phase("kernel_warmup")
+
+
+def warm_model(session: Session, call: Call) -> Watch:
+    """`warmup_kernels` of model runner V2, after the capture: whole steps, so that their
+    Triton kernels are compiled."""
+    yield from session.watch_phase("model_warmup")
+
+
 def step(session: Session, call: Call) -> Watch:
     """`Worker.execute_model` and `sample_tokens`: what the core gets of an error is a text,
     and that only of one worker."""
@@ -223,11 +234,20 @@ def open_cache(session: Session, call: Call) -> Watch:
 
 
 def compile_graph(session: Session, call: Call) -> Watch:
-    """`CompilerManager.compile`: one graph for one range of sizes."""
+    """`CompilerManager.compile`: one graph for one range of sizes.
+
+    A graph equal to an earlier one is that one once more, whether it was compiled or loaded
+    (vLLM `compilation/backends.py`, `StopCompiling`): neither a hit nor a miss.
+    """
+    artifacts = getattr(call.owner, "loaded_artifacts", None)
+    before = len(artifacts) if isinstance(artifacts, dict) else None
     started = time.perf_counter()
     outcome = yield
     if outcome.error is None:
-        took, cached = time.perf_counter() - started, session.state.loaded_from_cache
+        took = time.perf_counter() - started
+        cached: bool | None = session.state.loaded_from_cache
+        if not cached and before and before == len(artifacts):
+            cached = None
         _note_compiled(session, "graph", took, _detail(call), from_cache=cached)
     session.state.loaded_from_cache = False
 
@@ -270,7 +290,7 @@ def _note_compiled(
     took: float,
     detail: str | None = None,
     *,
-    from_cache: bool,
+    from_cache: bool | None,
 ) -> None:
     session.emit(
         CompileFinished,

@@ -469,7 +469,8 @@ def other_key(facts: RunFacts) -> tuple[KeyChange | None, list[SettingRow]]:
     if latest is None or change is None or not all(change.hashes):
         return None, []
     rows, _ = compare_settings([latest, facts.summary])
-    of_start = ("kind of start", " cache")
+    # The options of a command are settings of their own.
+    of_start = ("kind of start", " cache", "command")
     differing = [row for row in rows if not row.name.endswith(of_start)]
     variables = {factor.variable for factor in change.factors}
     if variables.issuperset(row.name for row in differing):

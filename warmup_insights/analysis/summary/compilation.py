@@ -185,12 +185,13 @@ def _compile_state(
         return None  # there is nothing to keep
     if is_off or is_true(config, "VLLM_DISABLE_COMPILE_CACHE"):
         return "off"
-    loaded = [part for part in graphs if part.from_cache]
     if not graphs:
         return None
+    loaded = [part for part in graphs if part.from_cache]
     if not loaded:
         return "missed"
-    return "hit" if len(loaded) == len(graphs) else "partial"
+    is_whole = all(part.from_cache is not False for part in graphs)
+    return "hit" if is_whole else "partial"
 
 
 def _aot_state(compiled: CompileFacts | None, *, is_refused: bool) -> str | None:

@@ -575,7 +575,8 @@ class RankTime:
         printed when the last graph has run (`compilation/monitor.py`): no time of its own.
         Between Dynamo and the first graph lies nothing but the rest of the compilation
         (`compilation/backends.py`, `VllmBackend.__call__`), and before the first of a profiling
-        run nothing but its encoder (`v1/worker/gpu_model_runner.py profile_run`).
+        run nothing but its encoder (`v1/worker/gpu_model_runner.py profile_run`). A recorder
+        reads the total when the warm-up is over, long after the compilation.
         """
         since, self.encoder_since = self.encoder_since, None
         is_over = "profile_run" in self.ended
@@ -587,6 +588,9 @@ class RankTime:
         )
         if traced is not None and event.what == "graph":
             self.spans.append(Span("compile", traced, time, BOUNDED))
+        if event.what == "total" and self.is_warmed:
+            self.note_time(time)
+            return
         if event.what != "total":
             self.compiled_or_loaded_s += duration_s
             self.compiled_s += 0.0 if event.from_cache else duration_s
