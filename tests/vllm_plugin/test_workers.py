@@ -446,6 +446,42 @@ def test_a_graph_equal_to_an_earlier_one_is_neither_a_hit_nor_a_miss(listened):
         assert summary.start.caches["torch_compile"] == kind
 
 
+def test_kernels_compiled_while_serving_are_those_of_the_log(listened):
+    """`_handle_jit_event` prints the line that the parser reads."""
+    session, events = listened
+    monitor = SimpleNamespace(
+        _handle_jit_event=lambda *, backend, event, fn_name, detail=None: None
+    )
+    watch_class(session, monitor, _handle_jit_event=workers.compiled_late)
+    monitor._handle_jit_event(
+        backend="Triton", event="kernel JIT compilation", fn_name="_fwd_kernel",
+        detail="BLOCK=64",
+    )  # fmt: skip
+    [event] = of_kind(events, "runtime_compile")
+    assert (event.what, event.kernel, event.detail) == (
+        "Triton kernel JIT compilation", "_fwd_kernel", "BLOCK=64",
+    )  # fmt: skip
+
+
+def test_the_two_warm_ups_of_a_worker_are_phases(listened):
+    """`kernel_warmup` before the capture, `warmup_kernels` of model runner V2 after it."""
+    session, events = listened
+    module = SimpleNamespace(
+        kernel_warmup=lambda worker: 1, warmup_kernels=lambda *_: 2
+    )
+    watch_class(
+        session, module, kernel_warmup=workers.warm_kernels,
+        warmup_kernels=workers.warm_model,
+    )  # fmt: skip
+    assert (module.kernel_warmup(None), module.warmup_kernels(1, 2, 3)) == (1, 2)
+    marks = [(e.name, e.edge) for e in of_kind(events, "phase_marked")]
+    assert marks == [
+        (name, edge)
+        for name in ("kernel_warmup", "model_warmup")
+        for edge in ("start", "end")
+    ]
+
+
 @pytest.mark.parametrize("clock", [time.perf_counter, time.time])
 def test_tracing_and_the_directory_of_the_cache(listened, monkeypatch, clock):
     """`monitor.py` has the time of another clock since vLLM 0.17."""

@@ -103,14 +103,16 @@ class Figure:
         return sum(parts) if parts else self.step(summary) / 2
 
     def _parts(self, summary: RunSummary) -> list[Figure]:
-        """The sizes that a sum or difference of sizes is made of; none of other figures."""
+        """The sizes that a sum or difference of sizes is made of; none of other figures, and
+        of a sum that is stated by itself."""
         is_of_free = summary.memory_or_none.free_bytes is not None
         whole = "total_bytes" if is_of_free else "free_bytes"  # not in the margin
-        return [
+        parts = [
             BY_NAME[part]
             for part in (MADE_OF[self.name] if self.name in _SUMS else ())
             if (self.name, part) != ("margin_bytes", whole)
         ]
+        return parts if any(part.read(summary) is not None for part in parts) else []
 
     def text(self, summary: RunSummary) -> str:
         """The value for people, with the digits that it has, marked where its evidence

@@ -242,6 +242,11 @@ UPSTREAM = (
          "0.17.0", None),
     ),
     *_rows(
+        "vllm", "vllm.utils.jit_monitor", None,
+        ("_handle_jit_event", "kernels compiled while serving", workers.compiled_late,
+         "0.25.0", None),
+    ),
+    *_rows(
         "vllm", "vllm.v1.worker.gpu_worker", "Worker",
         ("execute_model", "errors of workers while serving", workers.step),
         ("sample_tokens", "errors of workers while serving", workers.step,

@@ -4,7 +4,7 @@ the graphs of the two GPU model runners, and errors while serving.
 Source: vLLM `v1/worker/gpu_worker.py`, `v1/worker/gpu_model_runner.py` (`capture_model`,
 `_dummy_run`), `v1/worker/gpu/cudagraph_utils.py` (`CudaGraphManager.capture`,
 `prepare_inputs_to_capture`), `v1/worker/cpu_worker.py`, `v1/worker/cpu_model_runner.py`,
-`compilation/backends.py`, `compilation/monitor.py`. Workers of vllm-gaudi share what a rank,
+`compilation/backends.py`, `compilation/monitor.py`, `utils/jit_monitor.py`. Workers of vllm-gaudi share what a rank,
 a device that is free at first and blocks are (`v1/worker/hpu_worker.py`,
 `v1/worker/hpu_model_runner.py`, `initialize_kv_cache`). Free memory is read between captures,
 never inside one.
@@ -31,6 +31,7 @@ from warmup_insights.model.events import (
     MemoryMeasured,
     Note,
     PhaseMarked,
+    RuntimeCompile,
     WarmupFinished,
 )
 from warmup_insights.vllm_plugin import device, facts
@@ -43,6 +44,8 @@ from warmup_insights.vllm_plugin.state import Capturing, Expected
 _LEAST_EPOCH_S = 1e9
 """A reading of the clock since 1970 is more, one of `perf_counter` less."""
 _PREPARES_TWICE = Version("0.21.0")
+MAX_KERNEL = 300
+"""Characters of the name of a kernel, and of its configuration."""
 _ORDER = ("PIECEWISE", "FULL")
 """In which order model runner V2 captures (`CudaGraphManager.capture`)."""
 
@@ -211,6 +214,19 @@ def warm_model(session: Session, call: Call) -> Watch:
     """`warmup_kernels` of model runner V2, after the capture: whole steps, so that their
     Triton kernels are compiled."""
     yield from session.watch_phase("model_warmup")
+
+
+def compiled_late(session: Session, call: Call) -> Watch:
+    """`_handle_jit_event(backend, event, fn_name, detail)`: a request waits for a kernel."""
+    what, kernel = call.arg("event"), call.arg("fn_name")
+    if isinstance(what, str) and isinstance(kernel, str):
+        session.emit(
+            RuntimeCompile,
+            what=f"{call.arg('backend')} {what}",
+            kernel=kernel[:MAX_KERNEL],
+            detail=str(call.arg("detail") or "")[:MAX_KERNEL] or None,
+        )
+    yield
 
 
 def step(session: Session, call: Call) -> Watch:
