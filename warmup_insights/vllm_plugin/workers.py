@@ -255,8 +255,8 @@ def compile_graph(session: Session, call: Call) -> Watch:
     A graph equal to an earlier one is that one once more, whether it was compiled or loaded
     (vLLM `compilation/backends.py`, `StopCompiling`): neither a hit nor a miss.
     """
-    artifacts = getattr(call.owner, "loaded_artifacts", None)
-    before = len(artifacts) if isinstance(artifacts, dict) else None
+    artifacts = getattr(call.owner, "loaded_artifacts", ())
+    before = len(artifacts)
     started = time.perf_counter()
     outcome = yield
     if outcome.error is None:
