@@ -363,7 +363,10 @@ class OpenRun:
         # Processes that were being started while the engine was stopped go on to print.
         name = record.process or ""
         is_child = _OF_VLLM.match(name) is not None and not name.startswith(FRONT)
-        is_config = any(isinstance(item, ConfigRecorded) for item in made)
+        # Libraries print their variables late, too (NCCL with NCCL_DEBUG).
+        is_config = any(
+            isinstance(item, ConfigRecorded) and not item.environment for item in made
+        )
         if self.tracker.failures.has_ended and (
             (not is_child and is_config)
             or (later > EARLIER_S and imports_unnamed(rule, record))

@@ -586,6 +586,20 @@ def test_what_lies_between_dynamo_and_the_first_graph_is_compilation():
     assert found == (25.0, 1.0)
 
 
+def test_a_node_without_the_first_rank_has_the_phases_of_its_lowest_one():
+    """`vllm serve --headless` prints that it launches workers, and nothing later."""
+    time = time_of(
+        RunStarted(time=0.0),
+        PhaseMarked(name="start_engine", edge="start", time=1.0),
+        PhaseMarked(name="load_model", edge="start", time=5.0, rank=1),
+        PhaseMarked(name="load_model", edge="end", time=25.0, rank=1),
+        GraphsCaptured(duration_s=5.0, time=35.0, rank=1),
+    )
+    assert totals(time) == {
+        "start_engine": 4.0, "load_model": 20.0, "graph_capture": 5.0,
+    }  # fmt: skip
+
+
 def test_ranks_compile_until_one_of_them_fails():
     events = [
         RunStarted(time=0.0),

@@ -60,6 +60,7 @@ READY_WITHIN_S = 60.0
 """`Starting vLLM server` and `Application startup complete` belong together in a log; of
 several servers that are recorded the first is that of the run."""
 MAX_GAPS = 200
+LAUNCH = "start_engine"
 _FIRST_STAGES = ("import", "configure", "model_switch")
 
 _OF_KERNELS = ("kernel_warmup", "autotune")
@@ -431,7 +432,7 @@ class Timeline:
         """The phases of each rank; empty where there is one, or no rank has any."""
         if len(self.by_rank) < 2:
             return []
-        main = self.by_rank[min(self.by_rank)]
+        main = self.by_rank[self._main()]
         found = []
         for rank, times in sorted(self.by_rank.items()):
             until = self._until(times, end)
@@ -445,13 +446,23 @@ class Timeline:
         return found if any(each.phases for each in found) else []
 
     def _spans(self, end: float) -> Iterable[Span]:
-        main = min(self.by_rank, default=0)
+        main = self._main()
         for rank, times in self.by_rank.items():
             until = self._until(times, end)
             if rank == main:
                 yield from map(self._behind_profiling, times.spans_until(until))
+            elif rank < main:
+                began = (span.start for span in self.by_rank[main].spans_until(end))
+                yield from times.spans_until(min(began, default=until))
             elif not self._has_other_clock(times):
                 yield from times.spans_as_other_rank(self.by_rank[main], until)
+
+    def _main(self) -> int:
+        """The rank that stands for all: the lowest. On a node without that one its launcher
+        waits, without a rank, and the lowest of its workers does (`vllm serve --headless`)."""
+        ranks = sorted(self.by_rank)
+        waits = len(ranks) > 1 and self.by_rank[ranks[0]].current == LAUNCH
+        return ranks[waits] if ranks else 0
 
     def _has_other_clock(self, times: RankTime) -> bool:
         """Whether a rank ended something after the server was ready, which waits for all:
