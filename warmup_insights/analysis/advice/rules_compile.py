@@ -163,18 +163,20 @@ def compile_cache(facts: RunFacts, start: Start) -> Iterator[Finding]:
     setting, change = _kept_by(is_off=is_off, where=where if is_kept else "")
     if key is not None:
         setting, change = key_advice(key)
+    stated = f", {format_duration(spent)} of it" if spent < part else ""
     yield Finding(
         severity_of(start.share(part))
         if start.share(part) >= NOTABLE_SHARE and not is_kept
         else "low",
-        f"Compilation took {start.of_all(part)}, {format_duration(spent)} of it as "
-        "torch.compile states; nothing came from its cache.",
+        f"Compilation took {start.of_all(part)}{stated} as torch.compile states; nothing "
+        "came from its cache.",
         {
             "part_s": part,
             "compile_s": spent,
             # Not Dynamo, and not what the engine sums up.
             "num_compilations": sum(
-                part.what == "graph" and not part.from_cache for part in compiled.parts
+                part.what == "graph" and part.from_cache is False
+                for part in compiled.parts
             ),
         },
         setting,
