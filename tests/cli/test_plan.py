@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from pathlib import Path
 
 import pytest
 
@@ -211,3 +212,19 @@ def test_more_tokens_of_a_step_change_buckets(db):
         for tokens in (1024, 8192)
     )
     assert few["phases"]["prompt"]["generated"] < many["phases"]["prompt"]["generated"]
+
+
+def test_on_a_gpu_the_number_of_requests_is_planned_and_buckets_are_refused():
+    log = Path(__file__).parents[1] / "vllm_plugin" / "h200" / "runner_v2.log"
+    done = invoke("plan", log, "--max-num-seqs", "128", "--json")
+    own, planned = json.loads(done.stdout)["plans"]
+    assert own["settings"]["max_num_seqs"] == 64
+    assert planned["settings"]["max_num_seqs"] == 128
+    assert planned["kv_cache_tokens"] is None
+    for refused in (
+        ["--set", "VLLM_BUCKETING_STRATEGY=lin"],
+        ["--engine-version", "main"],
+    ):
+        done = invoke("plan", log, *refused)
+        assert done.exit_code == 1
+        assert "on cuda, where no buckets are warmed up" in str(done.exception)

@@ -28,7 +28,7 @@ from warmup_insights.analysis.plan.planning import (
     recommend,
 )
 from warmup_insights.analysis.summary import Folded
-from warmup_insights.bucketing.base import STRATEGY_NAMES
+from warmup_insights.bucketing.base import GPUS, STRATEGY_NAMES
 from warmup_insights.bucketing.settings import (
     FIRST_NAMES,
     BucketingSettings,
@@ -79,6 +79,8 @@ _LIMITS = ("max_num_seqs", "max_model_len", "max_num_batched_tokens", "block_siz
 _SINGLE = (*_ORDERS, *_LIMITS, "kv_cache_dtype", "engine_version")
 """What has one value in all plans of a command."""
 _OF_GRAPHS = ("graph_prompt_ratio", *_ORDERS)
+_OF_HPU = (*_OF_GRAPHS, "engine_version")
+"""What only the engines on HPU have."""
 _NEED_GRAPHS = (*_OF_GRAPHS, "max_num_seqs", "engine_version")
 """What can be planned only where the run states what graphs took."""
 
@@ -231,6 +233,14 @@ def _planner(
     try:
         return Planner(loaded.summary, loaded.rows)
     except InputError:
+        kind = loaded.summary.device.kind
+        if kind in (*GPUS, "cpu"):
+            if assignments or any(options[name] for name in _OF_HPU):
+                raise InputError(
+                    f"This run is on {kind}, where no buckets are warmed up; leave out what "
+                    "changes buckets or the order of graphs"
+                ) from None
+            return None
         if needs_graphs:
             raise
         return None

@@ -319,7 +319,6 @@ class CachePlanner:
         """The settings that are not those of the run."""
         own = {
             **bucketing_inputs(self.summary)[1],
-            "max_num_seqs": self.summary.setting("max_num_seqs"),
             "engine_version": rules_version(self.summary),
             **self._chosen(PlanSettings()),
         }
@@ -338,10 +337,11 @@ class CachePlanner:
             "kv_cache_dtype": self.summary.config.get("kv_cache_dtype"),
             "block_size": self.block_size,
             "max_num_batched_tokens": self.summary.setting("max_num_batched_tokens"),
+            "max_num_seqs": self.summary.setting("max_num_seqs"),
         }
         chosen = {n: first_known(getattr(settings, n), own[n]) for n in own}
         chosen |= settings.environment
-        given = ["max_num_seqs", *(_OF_HPU if self.is_hpu else ())]
+        given = _OF_HPU if self.is_hpu else ()
         values = {name: getattr(settings, name) for name in given}
         chosen |= {name: value for name, value in values.items() if value is not None}
         if self.is_hpu:
