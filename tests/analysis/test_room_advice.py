@@ -527,6 +527,28 @@ def test_what_others_hold_is_named_where_only_the_allocator_is_stated():
     assert finding.suggestion.startswith("end what else holds at least 36 GiB")
 
 
+def test_a_process_that_the_driver_does_not_see_is_not_said_to_hold_nothing():
+    """79.11 GiB of a container: 1.25 are free and 70.05 are of the allocator."""
+    text = (
+        "torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 1.47 GiB. GPU 0 has a "
+        "total capacity of 79.11 GiB of which 1.25 GiB is free. Including non-PyTorch memory, "
+        "this process has {} memory in use. Of the allocated memory 70.03 GiB is allocated by "
+        "PyTorch, with 340.00 MiB allocated in private pools (e.g., CUDA Graphs), and 22.16 MiB "
+        "is reserved by PyTorch but unallocated."
+    )
+    for unseen in ("0 bytes", "512.00 MiB"):
+        figures = {k: int(v) for k, v in figures_of(text.format(unseen)).items()}
+        assert "process_bytes" not in figures
+        finding = only(ended("out_of_memory", text, **figures), "out_of_memory")
+        assert not any("end what else" in way for way, _ in ways_of(finding))
+        (most,) = [price for way, price in ways_of(finding) if "what else" in way]
+        assert most.startswith("at most 7.808 GiB can be others'")
+    figures = {k: int(v) for k, v in figures_of(text.format("71.00 GiB")).items()}
+    assert figures["process_bytes"] == 71 * GIB
+    finding = only(ended("out_of_memory", text, **figures), "out_of_memory")
+    assert "end what else holds 6.86 GiB" in finding.suggestion
+
+
 def test_more_than_the_device_has_is_taken_by_no_other_program():
     """One allocation, on a device whose memory is that of the host."""
     text = "Cuda failure 2 'out of memory'"

@@ -634,6 +634,24 @@ def _room_ways(
         if shortfall is None:
             yield from _lower_share(facts, found, is_fixed=is_fixed)
     yield from more_devices(facts)
+    yield from _look_for_others(facts, found)
+
+
+def _look_for_others(facts: RunFacts, found: Failed) -> Iterator[Way]:
+    """What others may hold at most, where the driver does not see what the process holds, as in
+    a container: all that is neither free nor of its allocator."""
+    stated = found.stated
+    held = (stated.allocated_bytes or 0) + (stated.unallocated_bytes or 0)
+    if held_by_others(found) is not None or not held or not stated.total_bytes:
+        return
+    rest = stated.total_bytes - held - (found.free_bytes or stated.total_bytes)
+    if rest >= LEAST_HELD:
+        yield Way(
+            f"look on the host what else holds memory of the device ({monitor(facts)})",
+            f"at most {format_bytes(rest)} can be others': what this process holds besides its "
+            "allocator is in it",
+            kind="look",
+        )
 
 
 def _lower_share(facts: RunFacts, found: Failed, *, is_fixed: bool) -> Iterator[Way]:
