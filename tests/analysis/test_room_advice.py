@@ -527,6 +527,60 @@ def test_what_others_hold_is_named_where_only_the_allocator_is_stated():
     assert finding.suggestion.startswith("end what else holds at least 36 GiB")
 
 
+def on_cpu(*extra, **memory):
+    own = MemoryBudgetSet(total_bytes=12 * GIB, **memory)
+    return [started("vllm", device_kind="cpu"), *extra, own]
+
+
+def test_a_cache_that_was_set_to_nothing_gets_another_size():
+    """`Explicitly set (0.0/11.65) GiB`: a share, shorter steps and bits change no such size."""
+    failure = ended("no_kv_cache", "No available memory for the cache blocks.")[1:]
+    finding = only([*on_cpu(kv_cache_bytes=0), *failure], "no_room_for_cache")
+    assert finding.title.startswith("The KV cache was set to 0 B")
+    (first, _), (second, _) = ways_of(finding)
+    assert first.startswith("VLLM_CPU_KVCACHE_SPACE (or --kv-cache-memory-bytes)")
+    assert second.startswith("neither VLLM_CPU_KVCACHE_SPACE nor")
+    measured = on_cpu(kv_cache_bytes=0, usable_bytes=4 * GIB)
+    finding = only([*measured, *failure], "no_room_for_cache")
+    assert finding.title.startswith("0 B were left")
+    assert any("--gpu-memory-utilization" in way for way, _ in ways_of(finding))
+
+
+@pytest.mark.parametrize(
+    ("name", "before", "left"),
+    [("kv_cache_memory_bytes", 9 * GIB, 9), ("num_gpu_blocks_override", 1000, 40)],
+)
+def test_a_cache_whose_size_is_set_gets_more_by_that_setting(name, before, left):
+    """18 GiB are needed, and a share changes nothing of a size that is set."""
+    memory = MemoryBudgetSet(kv_cache_bytes=left * GIB, gpu_memory_utilization=0.5)
+    events = ended("no_kv_cache", "no", config(**{name: before}), memory, **SHORT)
+    finding = only(events, "kv_cache_too_small")
+    (more,) = [way.changes[name] for way in finding.ways if name in way.changes]
+    assert 2 * before < more < 2.02 * before
+    assert not any("gpu_memory_utilization" in way.changes for way in finding.ways)
+    option = f"no --{name.replace('_', '-')}: "
+    assert any(way.suggestion.startswith(option) for way in finding.ways)
+
+
+def test_blocks_that_were_compared_with_what_was_left_are_no_size_of_the_cache():
+    """Earlier versions count an override only after the check."""
+    memory = MemoryBudgetSet(kv_cache_bytes=9 * GIB, gpu_memory_utilization=0.5)
+    blocks = config(num_gpu_blocks_override=10_000)
+    finding = only(
+        ended("no_kv_cache", "no", blocks, memory, **SHORT), "kv_cache_too_small"
+    )
+    assert not any("num_gpu_blocks_override" in way.changes for way in finding.ways)
+    assert any("--gpu-memory-utilization" in way.suggestion for way in finding.ways)
+
+
+def test_a_cache_whose_size_is_set_is_lowered_by_that_setting():
+    sized = config(kv_cache_memory_bytes=20 * GIB, gpu_memory_utilization=0.9)
+    finding = only(
+        served("out_of_memory", sized, needed_bytes=4 * GIB), "out_of_memory_serving"
+    )
+    assert finding.changes == {"kv_cache_memory_bytes": 14 * GIB}
+
+
 def test_a_process_that_the_driver_does_not_see_is_not_said_to_hold_nothing():
     """79.11 GiB of a container: 1.25 are free and 70.05 are of the allocator."""
     text = (

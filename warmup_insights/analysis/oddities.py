@@ -35,10 +35,7 @@ def _memory(summary: RunSummary) -> Iterator[str]:
     cache = memory.kv_cache_bytes
     # Some builds have a cache beside the device, which then holds tokens all the same.
     if cache is not None and cache <= 0 and not memory.kv_cache_tokens:
-        yield (
-            f"No memory was left for the KV cache ({format_bytes(cache)}); "
-            "raise gpu_memory_utilization or lower what is loaded."
-        )
+        yield f"There is no memory for the KV cache ({format_bytes(cache)})."
     reserved = memory.graph_reserved_bytes
     used = graph_memory_bytes(summary) or 0
     is_fixed = summary.fixed_blocks is not None

@@ -21,6 +21,9 @@ from warmup_insights.units import GIB, format_bytes
 
 NO_SETTING = "none"
 """Of a finding whose first way changes no setting of the engine."""
+CPU_CACHE = "VLLM_CPU_KVCACHE_SPACE"
+"""GiB of the KV cache on a CPU; it counts before --kv-cache-memory-bytes (vLLM
+`platforms/cpu.py`)."""
 MIN_TOKENS = 1024
 """Smaller steps than this make prompts slow."""
 _OF_4_BITS = re.compile(
@@ -118,6 +121,24 @@ def highest_share(facts: RunFacts) -> float:
     if not total or not free or memory.graph_reserved_fraction is not None:
         return MAX_UTILIZATION
     return min(MAX_UTILIZATION, math.floor(100 * free / total) / 100 - 0.01)
+
+
+def cache_setting(facts: RunFacts) -> str | None:
+    """The setting that gives the size of the KV cache, whatever the utilisation is; None where
+    none is known to.
+
+    On a CPU the engine prints what was requested for the worker unless the size was set (vLLM
+    `v1/worker/cpu_worker.py`, `gpu_worker.py`, `determine_available_memory`).
+    """
+    summary = facts.summary
+    if summary.fixed_blocks is not None:
+        return "num_gpu_blocks_override"
+    if summary.device.kind == "cpu":
+        memory = summary.memory_or_none
+        is_set = memory.kv_cache_bytes is not None and memory.usable_bytes is None
+        return CPU_CACHE if is_set else None
+    is_set = bool(summary.setting("kv_cache_memory_bytes"))
+    return "kv_cache_memory_bytes" if is_set and summary.device.kind != "hpu" else None
 
 
 def spare_cache(facts: RunFacts) -> float | None:
