@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from statistics import median
 
@@ -31,6 +32,12 @@ LOCAL_RATE, NETWORK_RATE = 2e9, 1e9
 CLOCK_S = 1.0
 """The bar of a pass and the line that states its time can differ by so much, which is part
 of the same pass: both have seconds."""
+FILLED_SHARE = 0.2
+"""Of the time of loading: with all files in memory after less, no disk sets that time."""
+_PLAIN = (None, "auto", "safetensors")
+"""Values of `load_format` with which files are read one by one."""
+_FILLED = re.compile(r"into page cache finished in (\d{1,7}(?:\.\d{1,6})?)s")
+"""vLLM's line at the end of prefetching (`weight_utils.py`)."""
 MEMORY_SHARE = 0.9
 """Of available host memory, what vLLM's prefetch may fill."""
 
@@ -126,7 +133,7 @@ def weights_read(facts: RunFacts, start: Start) -> Iterator[Finding]:
         gain, effect = _reading_gain(facts, size, seconds)
     if known is not None and known.filesystem:
         title += f" from {known.filesystem}"
-    setting, change, changes, price, ways = _reader(facts)
+    setting, change, changes, price, ways = _reader(facts, seconds)
     severity = severity_of(start.share(seconds))
     if gain is None:
         # Nothing shows that it was slow; of a network several readers get more than one.
@@ -161,7 +168,10 @@ def _reading_gain(
 
     Whether the disk gives that rate shows another start that read the files as quickly.
     """
-    known = facts.summary.checkpoint
+    known, filled = facts.summary.checkpoint, _filled_s(facts.summary)
+    if filled is not None and filled < FILLED_SHARE * seconds:
+        words = f"no figure: all files were in memory after {format_duration(filled)}, so no disk"
+        return None, f"{words} sets this time"
     seen = facts.others_s("load_weights")
     if seen and min(seen) < 0.8 * seconds:
         best = min(seen)
@@ -186,8 +196,18 @@ def _reading_gain(
     return (0.0, most), f"{words}, where the disk does"
 
 
+def _filled_s(summary: RunSummary) -> float | None:
+    """Seconds until prefetching had read its files; None where no line states it."""
+    found = [
+        float(match[1])
+        for note in summary.notes
+        if (match := _FILLED.search(note.text)) is not None
+    ]
+    return max(found, default=None)
+
+
 def _reader(
-    facts: RunFacts,
+    facts: RunFacts, seconds: float
 ) -> tuple[str, str, dict[str, float | int | str], str, tuple[Way, ...]]:
     """What reads faster: setting, change, its values, its price, other ways.
 
@@ -210,15 +230,23 @@ def _reader(
     quantised = Way(
         "a quantised build of the model", "other weights; check the quality"
     )
-    is_plain = summary.config.get("load_format") in (None, "auto", "safetensors")
+    is_plain = summary.config.get("load_format") in _PLAIN
     room = known.available_bytes if known is not None else None
     fits = (
         known is not None
         and room is not None
         and known.size_bytes <= MEMORY_SHARE * room
     )
-    is_prefetched = known is not None and (known.filesystem or "").upper() in PREFETCHED
+    filled = _filled_s(summary)
+    is_prefetched = (
+        filled is not None
+        or summary.config.get("safetensors_load_strategy") == "prefetch"
+        or (known is not None and (known.filesystem or "").upper() in PREFETCHED)
+    )
     offers = _offers_prefetch(summary) and not is_prefetched
+    disks = [local]
+    if filled is not None and filled < FILLED_SHARE * seconds:
+        disks = []
     if known is not None and is_plain and fits and offers:
         return (
             "safetensors_load_strategy",
@@ -228,16 +256,17 @@ def _reader(
             (streamer, local) if formats else (local,),
         )
     if not formats or not is_plain:
-        return "load_format", local.suggestion, {}, local.price, (quantised,)
+        first, *others = [*disks, quantised]
+        return "load_format", first.suggestion, {}, first.price, tuple(others)
     price = streamer.price
     if known is None or room is None:
         price += "; whether the disk or the reader is slow is not known here"
-    elif not fits:
+    elif not fits and not is_prefetched:
         price += (
-            f"; not prefetch: {format_bytes(known.size_bytes)} of files do not fit "
-            f"{format_bytes(room)} of host memory"
+            f"; not prefetch: {format_bytes(known.size_bytes)} of files do not fit the "
+            f"{format_bytes(room)} of host memory that were available"
         )
-    return "load_format", streamer.suggestion, {}, price, (local, quantised)
+    return "load_format", streamer.suggestion, {}, price, (*disks, quantised)
 
 
 def _is_local(known: CheckpointFacts | None) -> bool:
@@ -309,7 +338,10 @@ def _late(
     )
     streamer = "load_format=fastsafetensors"
     change = "a local copy of the files on each node"
-    if has_setting(facts.summary, streamer):
+    if (
+        has_setting(facts.summary, streamer)
+        and facts.summary.config.get("load_format") in _PLAIN
+    ):
         change = f"--load-format fastsafetensors, which divides the reading between the ranks, or {change}"
     return Finding(
         severity_of(start.share(behind)),
