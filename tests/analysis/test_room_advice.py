@@ -527,6 +527,28 @@ def test_what_others_hold_is_named_where_only_the_allocator_is_stated():
     assert finding.suggestion.startswith("end what else holds at least 36 GiB")
 
 
+def test_ways_that_cannot_give_what_is_missing_are_no_remedies():
+    """14.28 GiB are missing, of 15.67 GiB of weights and 1.5 GiB of activations."""
+    memory = MemoryBudgetSet(
+        kv_cache_bytes=int(-14.28 * GIB), activation_bytes=3 * GIB // 2
+    )
+    events = ended(
+        "no_kv_cache", "no", weights(15.67), memory,
+        config(max_num_batched_tokens=8192, tensor_parallel_size=1),
+    )  # fmt: skip
+    finding = only(events, "no_room_for_cache")
+    short = "not enough by itself: 14.28 GiB are missing"
+    ways = {way.suggestion: way for way in finding.ways}
+    no_help = [way for way in ways.values() if way.kind == "no help"]
+    assert [way.price.startswith(short) for way in no_help] == [True, True]
+    assert [way.changes for way in no_help] == [{}, {}]
+    more = ways["--tensor-parallel-size 2"].price
+    assert "7.835 GiB less of the weights, and 14.28 GiB are missing; act" in more
+    events[2] = MemoryBudgetSet(kv_cache_bytes=-GIB // 2, activation_bytes=3 * GIB // 2)
+    finding = only(events, "no_room_for_cache")
+    assert not any(way.kind == "no help" for way in finding.ways)
+
+
 def on_cpu(*extra, **memory):
     own = MemoryBudgetSet(total_bytes=12 * GIB, **memory)
     return [started("vllm", device_kind="cpu"), *extra, own]

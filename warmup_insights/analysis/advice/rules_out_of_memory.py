@@ -121,7 +121,10 @@ def _larger_cache(facts: RunFacts, found: Failed) -> Iterator[Way]:
         yield from _smaller_cache_type(facts, found)
         yield from _smaller_reserve(facts, found)
         yield from _larger_share(facts, found)
-        yield from fewer_weight_bits(facts, facts.figure("weights_bytes"))
+        short = None
+        if found.needed_bytes is not None and found.free_bytes is not None:
+            short = found.needed_bytes - found.free_bytes
+        yield from fewer_weight_bits(facts, facts.figure("weights_bytes"), short)
         yield from more_devices(facts)
 
 
@@ -363,7 +366,8 @@ def no_room_for_cache(facts: RunFacts) -> Iterator[Finding]:
     where = found.where if found is not None else ""
     ways = [
         *_memory_of_host(facts), *_one_after_another(facts, missing, weights), *_share_above(facts, missing),
-        *shorter_steps(facts), *fewer_weight_bits(facts, facts.figure("weights_bytes")), *more_devices(facts),
+        *shorter_steps(facts, missing), *fewer_weight_bits(facts, weights, missing),
+        *more_devices(facts, missing=missing),
     ]  # fmt: skip
     effect = "KV blocks, where it frees more than is missing; the line of the next start has how many"
     if cache_setting(facts) == CPU_CACHE:
