@@ -179,7 +179,7 @@ TEXTS = [
     ("RuntimeError: Failed to infer device type", "device_unreachable", "--gpus all", {}),
     ("jax.errors.JaxRuntimeError: FAILED_PRECONDITION: TPU initialization failed: "
      "open(/dev/vfio/4): 16: Device or resource busy; Couldn't open iommu group /dev/vfio/4",
-     "device_unreachable", "end the process that holds it", {}),
+     "device_unreachable", "fuser -v /dev/vfio", {}),
     ("jax.errors.JaxRuntimeError: FAILED_PRECONDITION: TPU initialization failed: No TPU "
      "devices found after filtering", "device_unreachable", "TPU_VISIBLE_CHIPS", {}),
     ("RuntimeError: JAX compilation occurred but was forbidden in this context.",
@@ -505,7 +505,7 @@ TEXTS = [
      "resource request", "ranks_not_connected", "ray status", {}),
     ("RuntimeError: Ninja is required to load C++ extensions", "missing_tool", "ninja", {}),
     ("RuntimeError: TPU initialization failed: open(/dev/vfio/0): Device or resource busy",
-     "device_unreachable", "end the process that holds", {}),
+     "device_unreachable", "fuser -v /dev/vfio", {}),
     ("MQEngineDeadError: Engine loop is not running. Inspect the stacktrace",
      "failure_unexplained", "ended from outside", {}),
     ("EngineDeadError: EngineCore encountered an issue. See stack trace (above) for the root "

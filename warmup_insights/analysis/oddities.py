@@ -154,12 +154,22 @@ _TOPICS = {
 }
 
 
+_WITH_KERNELS = ("cuda", "rocm", "cpu")
+"""Devices for which vLLM has kernels of its own (`setup.py`, `platforms/xpu.py`): a TPU and the
+devices of plugins have none."""
+
+
 def _notes(summary: RunSummary) -> Iterator[str]:
     for note in summary.notes:
         title = _TOPICS.get(note.topic)
         if note.topic == "frontend_warmup" and "warmup failed" in note.text:
             title = "The first such request takes longer"
-        if note.topic == "kernels_missing" and summary.status == "failed":
+        has_kernels = summary.device.kind in (None, *_WITH_KERNELS)
+        if (
+            note.topic == "kernels_missing"
+            and has_kernels
+            and summary.status == "failed"
+        ):
             title = "The compiled kernels of vLLM are missing"  # others go on without
         if title is not None:
             times = f" ({note.count} times)" if note.count > 1 else ""
