@@ -768,6 +768,8 @@ TEXTS = [
      "kv_connector_module_path with the module of OwnConnector", {}),
     ("AssertionError: assert issubclass(connector_cls, KVConnectorBase)", "setting_refused",
      "V1 engine", {}),
+    ("AssertionError: assert issubclass(connector_cls, KVConnectorBase_V1)", "setting_refused",
+     "LMCacheConnectorV1 for LMCacheConnector", {}),
     ("AssertionError: Expected at least 9216 dummy tokens for profiling, but found 8192 tokens "
      "instead.", "setting_refused", "at most 8192", {}),
     ("ValueError: There is no module or parameter named 'lm_head.weight_scale_2' in "
