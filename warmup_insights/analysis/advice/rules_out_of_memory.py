@@ -81,7 +81,8 @@ _SOURCE = "vLLM `v1/core/kv_cache_utils.py`, docs `configuration/conserving_memo
     formula="max_model_len = 0.98 x the engine's estimate; KV cache of 8 bits = needed "
     "/ 2; utilisation + (needed - available) / device",
     margin="utilisation at most 0.95, and 0.01 below what was free at the start; a shorter "
-    "length comes last where an image or video may take more tokens",
+    "length comes last where an image or video may take more tokens; where a setting gives the size "
+    "(`kv_cache_memory_bytes`, `num_gpu_blocks_override`), that one instead of the utilisation",
     source=f"{_SOURCE}, `check_enough_kv_cache_memory`",
     example="18.35 GiB needed for 262,144 tokens, 8.72 GiB available: 119,392 tokens, "
     "or 8 bits and a utilisation of 0.90",
@@ -338,7 +339,8 @@ def _other_device(facts: RunFacts) -> Way:
     "the failure, or KV cache budget; utilisation, memory of the device",
     formula="utilisation + |KV cache| / device (HPU: / (free x (1 - reserve)))",
     margin="as kv_cache_too_small; other engines on the device come first where the log "
-    "holds one that ran at that time, or more is missing than the weights take",
+    "holds one that ran at that time, or more is missing than the weights take; what is known to "
+    "give less than is missing is marked; where a setting gives the size (CPU), only that one",
     source=f"{_SOURCE}, `check_enough_kv_cache_memory`",
     example="two engines started in the same second: -26.31 GiB left beside 8.489 GiB of "
     "weights, and 17.82 GiB taken besides them",
