@@ -603,6 +603,19 @@ def test_a_cache_whose_size_is_set_is_lowered_by_that_setting():
     assert finding.changes == {"kv_cache_memory_bytes": 14 * GIB}
 
 
+@pytest.mark.parametrize(
+    ("stage", "is_offered"), [("graph_capture", True), ("profile_run", False)]
+)
+def test_a_cache_that_was_not_allocated_yet_gets_no_other_size(stage, is_offered):
+    mark = PhaseMarked(name=stage, edge="start", time=1_000_003.0)
+    sizes = {"free_bytes": GIB, "needed_bytes": int(1.5 * GIB)}
+    size = config(kv_cache_memory_bytes=20 * GIB)
+    finding = only(ended("out_of_memory", "no", size, mark, **sizes), "out_of_memory")
+    ways = [way for way, _ in ways_of(finding)]
+    assert any("smaller --kv-cache-memory-bytes" in way for way in ways) == is_offered
+    assert not any(way.startswith("--gpu-memory-utilization") for way in ways)
+
+
 def test_a_process_that_the_driver_does_not_see_is_not_said_to_hold_nothing():
     """79.11 GiB of a container: 1.25 are free and 70.05 are of the allocator."""
     text = (

@@ -656,15 +656,7 @@ def _shortfall(found: Failed, trend: float | None, num_missing: int) -> float | 
 def _room_ways(
     facts: RunFacts, found: Failed, shortfall: float | None
 ) -> Iterator[Way]:
-    others = held_by_others(found)
-    least_held = max(shortfall or 0, LEAST_HELD)
-    if shortfall is not None and others is not None and others >= least_held:
-        least = "" if found.stated.process_bytes is not None else "at least "
-        yield Way(
-            f"end what else holds {least}{format_bytes(others)} of the device "
-            f"({monitor(facts)})",
-            "none for this engine",
-        )
+    yield from _less_of_others(facts, found, shortfall)
     yield from _less_fragmented(facts, found)
     if _is_empty_handed(facts, found):
         yield Way(
@@ -677,14 +669,14 @@ def _room_ways(
     yield from logits
     setting = cache_setting(facts)
     is_fixed = setting is not None
-    if setting is not None:
+    is_before = (
+        not has_cache(facts) and found.bucket is None and _is_before_cache(facts)
+    )
+    if setting is not None and not is_before:
         yield Way(
             f"a smaller {as_option(setting)}, or none: the cache is as large as it sets",
             "KV cache",
         )
-    is_before = (
-        not has_cache(facts) and found.bucket is None and _is_before_cache(facts)
-    )
     yield from _fewer_blocks(facts, found)
     if shortfall is not None and not is_fixed and not _exceeds_device(facts, found):
         yield from _larger_reserve(facts, shortfall)
@@ -701,6 +693,21 @@ def _room_ways(
             yield from _lower_share(facts, found, is_fixed=is_fixed)
     yield from more_devices(facts)
     yield from _look_for_others(facts, found)
+
+
+def _less_of_others(
+    facts: RunFacts, found: Failed, shortfall: float | None
+) -> Iterator[Way]:
+    """The end of what others hold, where that is known and enough."""
+    others = held_by_others(found)
+    least_held = max(shortfall or 0, LEAST_HELD)
+    if shortfall is not None and others is not None and others >= least_held:
+        least = "" if found.stated.process_bytes is not None else "at least "
+        yield Way(
+            f"end what else holds {least}{format_bytes(others)} of the device "
+            f"({monitor(facts)})",
+            "none for this engine",
+        )
 
 
 def _look_for_others(facts: RunFacts, found: Failed) -> Iterator[Way]:

@@ -134,7 +134,8 @@ def weights_read(facts: RunFacts, start: Start) -> Iterator[Finding]:
         gain, effect = _reading_gain(facts, size, seconds)
     if known is not None and known.filesystem:
         title += f" from {known.filesystem}"
-    setting, change, changes, price, ways = _reader(facts, seconds)
+    first, *ways = _readers(facts, seconds)
+    setting = next(iter(first.changes), "load_format")
     severity = severity_of(start.share(seconds))
     if gain is None:
         # Nothing shows that it was slow; of a network several readers get more than one.
@@ -145,13 +146,13 @@ def weights_read(facts: RunFacts, start: Start) -> Iterator[Finding]:
         f"{title}.",
         numbers,
         setting,
-        change,
+        first.suggestion,
         effect,
         tuple(n.text for n in summary.notes if n.text.startswith("Auto-prefetch"))[:1],
-        changes=changes,
+        changes=first.changes,
         gain_s=gain,
-        price=price,
-        ways=ways,
+        price=first.price,
+        ways=tuple(ways),
         phase="load_weights",
         part_s=seconds,
     )
@@ -207,67 +208,67 @@ def _filled_s(summary: RunSummary) -> float | None:
     return max(found, default=None)
 
 
-def _reader(
-    facts: RunFacts, seconds: float
-) -> tuple[str, str, dict[str, float | int | str], str, tuple[Way, ...]]:
-    """What reads faster: setting, change, its values, its price, other ways.
+def _readers(facts: RunFacts, seconds: float) -> Iterator[Way]:
+    """What reads faster, the best first.
 
     Prefetching fills the page cache, so it needs nine tenths of the host memory that is
     available (vLLM `weight_utils.py`); with less it evicts what it has just read.
     """
-    summary = facts.summary
-    known = summary.checkpoint
-    place = "a faster disk, such as NVMe" if _is_local(known) else "a local NVMe disk"
-    local = Way(f"a copy of the files on {place}", "disk for the files, and the copy")
+    summary, known = facts.summary, facts.summary.checkpoint
+    is_plain = summary.config.get("load_format") in _PLAIN
+    is_prefetched = _is_prefetched(summary)
+    fits = known is not None and _fits(known)
+    prefetches = is_plain and fits and _offers_prefetch(summary) and not is_prefetched
+    if known is not None and prefetches:
+        price = f"{format_bytes(known.size_bytes)} of page cache"
+        yield Way.that_sets(price, safetensors_load_strategy="prefetch")
     formats = [
         name
         for name in ("runai_streamer", "fastsafetensors")
         if has_setting(summary, f"load_format={name}")
     ]
-    streamer = Way(
-        f"--load-format {' or '.join(formats)}: several readers at once",
-        "the package of that name in the image",
-    )
-    quantised = Way(
-        "a quantised build of the model", "other weights; check the quality"
-    )
-    is_plain = summary.config.get("load_format") in _PLAIN
-    room = known.available_bytes if known is not None else None
-    fits = (
-        known is not None
-        and room is not None
-        and known.size_bytes <= MEMORY_SHARE * room
-    )
+    if formats and is_plain:
+        why = "" if prefetches or (is_prefetched and known) else _not_prefetched(known)
+        yield Way(
+            f"--load-format {' or '.join(formats)}: several readers at once",
+            f"the package of that name in the image{why}",
+        )
     filled = _filled_s(summary)
-    is_prefetched = (
-        filled is not None
+    if filled is None or filled >= FILLED_SHARE * seconds:
+        place = (
+            "a faster disk, such as NVMe" if _is_local(known) else "a local NVMe disk"
+        )
+        yield Way(f"a copy of the files on {place}", "disk for the files, and the copy")
+    if not prefetches:
+        yield Way("a quantised build of the model", "other weights; check the quality")
+
+
+def _is_prefetched(summary: RunSummary) -> bool:
+    """Whether the files were prefetched: by a line, by the setting, or by the file system."""
+    known = summary.checkpoint
+    return (
+        _filled_s(summary) is not None
         or summary.config.get("safetensors_load_strategy") == "prefetch"
         or (known is not None and (known.filesystem or "").upper() in PREFETCHED)
     )
-    offers = _offers_prefetch(summary) and not is_prefetched
-    disks = [local]
-    if filled is not None and filled < FILLED_SHARE * seconds:
-        disks = []
-    if known is not None and is_plain and fits and offers:
-        return (
-            "safetensors_load_strategy",
-            "--safetensors-load-strategy prefetch",
-            {"safetensors_load_strategy": "prefetch"},
-            f"{format_bytes(known.size_bytes)} of page cache",
-            (streamer, local) if formats else (local,),
-        )
-    if not formats or not is_plain:
-        first, *others = [*disks, quantised]
-        return "load_format", first.suggestion, {}, first.price, tuple(others)
-    price = streamer.price
-    if known is None or room is None:
-        price += "; whether the disk or the reader is slow is not known here"
-    elif not fits and not is_prefetched:
-        price += (
-            f"; not prefetch: {format_bytes(known.size_bytes)} of files do not fit the "
-            f"{format_bytes(room)} of host memory that were available"
-        )
-    return "load_format", streamer.suggestion, {}, price, (*disks, quantised)
+
+
+def _fits(known: CheckpointFacts) -> bool:
+    """Whether the files fit into the host memory that was available."""
+    room = known.available_bytes
+    return room is not None and known.size_bytes <= MEMORY_SHARE * room
+
+
+def _not_prefetched(known: CheckpointFacts | None) -> str:
+    """Why prefetching is no way, as far as that is known."""
+    if known is None or known.available_bytes is None:
+        return "; whether the disk or the reader is slow is not known here"
+    if _fits(known):
+        return ""
+    return (
+        f"; not prefetch: {format_bytes(known.size_bytes)} of files do not fit the "
+        f"{format_bytes(known.available_bytes)} of host memory that were available"
+    )
 
 
 def _is_local(known: CheckpointFacts | None) -> bool:
