@@ -221,7 +221,8 @@ ROOM_CASES: dict[str, tuple[list[list[Any]], list[list[Any]]]] = {
     "graph_estimate_off": (
         [estimated(5, 1), estimated(1, 5)],
         [estimated(1.2, 1.1), estimated(0.1, 0.3), cuda(),
-         estimated(5, 1, is_reserved=False)],
+         estimated(5, 1, is_reserved=False),
+         [*estimated(5, 1), config(kv_cache_memory_bytes=40 * GIB)]],
     ),
     "kv_cache_too_small": (
         [ended("no_kv_cache", **SHORT),

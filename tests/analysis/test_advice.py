@@ -216,6 +216,20 @@ def test_the_rule_does_not_apply(name, events):
     assert found(events, name) == []
 
 
+@pytest.mark.parametrize(("name", "events"), cases(0))
+def test_nothing_is_proposed_that_the_run_has(name, events):
+    """Each rule is held against a run with all that was proposed for it."""
+    proposed = [
+        way.changes for each in found(events, name) for way in (each, *each.ways)
+    ]
+    for changes in proposed:
+        facts = facts_of([*events[:1], config(**changes), *events[1:]])
+        present = {key: str(value) for key, value in facts.summary.config.items()}
+        for way in (way for each in advise(facts) for way in (each, *each.ways)):
+            own = {key: str(value) for key, value in way.changes.items()}
+            assert not own or not own.items() <= present.items()
+
+
 def test_every_rule_is_explained_in_full():
     lacking = {
         rule.name: field

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import functools
 import json
+import re
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -17,6 +18,7 @@ import pytest
 
 from tests.helpers import REAL_LOGS, ROOT, folded, read
 from warmup_insights.analysis.advice import FAILURE_RULES, RunFacts, advise
+from warmup_insights.analysis.advice.change import Way
 from warmup_insights.analysis.plan.cache import CachePlan, CachePlanner
 from warmup_insights.analysis.plan.planning import Plan, PlanSettings
 from warmup_insights.errors import InputError
@@ -110,6 +112,27 @@ def test_no_two_findings_give_one_setting_two_values(path):
         for finding in advise(facts):
             for name, value in finding.changes.items():
                 assert given.setdefault(name, value) == value
+
+
+_SET = re.compile(
+    r"--([a-z][a-z\d-]{2,60})[ =]([\w.:]{1,60})|\b([A-Z]\w{3,60})=([\w.:]{1,60})"
+)
+
+
+@each_log
+def test_nothing_is_proposed_that_the_run_has(path):
+    """By the values of a finding, and by those that its words name."""
+    for facts in runs_of(path):
+        config = facts.summary.config
+        for finding in advise(facts):
+            own = Way(finding.suggestion, changes=finding.changes)
+            for way in (own, *(way for way in finding.ways if way.kind == "remedy")):
+                named = {
+                    (name or option.replace("-", "_")): text or value
+                    for option, value, name, text in _SET.findall(way.suggestion)
+                }
+                for name, value in (way.changes or named).items():
+                    assert str(config.get(name)) != str(value) or len(way.changes) > 1
 
 
 def planned(facts: RunFacts, changes: Mapping[str, Any]) -> Plan | CachePlan | None:

@@ -29,6 +29,7 @@ from tests.analysis.advice_cases import (
     gaudi_steps,
     phased,
     profiled,
+    ranked,
 )
 from tests.analysis.builders import (
     changed,
@@ -287,6 +288,41 @@ def test_files_that_the_loader_prefetches_or_that_are_in_memory_need_no_prefetch
 
     assert [f.changes for f in findings("NFS")] == [{}]
     assert findings("TMPFS") == []
+
+
+def test_files_that_were_prefetched_need_neither_prefetch_nor_another_disk():
+    """vLLM 0.23: prefetch was set, and all files were in memory after 1.3 of 135 s."""
+
+    def finding(seconds):
+        line = f"Prefetching checkpoint files into page cache finished in {seconds}s"
+        events = phased(
+            ("load_weights", 135.0), ("configure", 10.0), version="0.25.1",
+            extra=(checkpoint(20, 85), config(safetensors_load_strategy="prefetch"),
+                   Note(topic="checkpoint", text=line)),
+        )  # fmt: skip
+        return found(events, "weights_read")
+
+    quick = finding("1.33")
+    assert "prefetch" not in quick.suggestion
+    assert quick.gain_s is None
+    assert quick.effect.startswith("no figure: all files were in memory after 1.33 s")
+    assert not any("NVMe" in way.suggestion for way in quick.ways)
+    slow = finding("131.00")
+    assert "prefetch" not in slow.suggestion
+    assert any("NVMe" in way.suggestion for way in slow.ways)
+
+
+def test_host_memory_that_was_available_is_not_called_all_of_it():
+    finding = found(phased(("load_weights", 60.0), extra=(checkpoint(14, 10),)),
+                    "weights_read")  # fmt: skip
+    assert "do not fit the 10 GiB of host memory that were available" in finding.price
+
+
+def test_a_rank_that_reads_with_its_own_share_already_is_not_told_to():
+    events = [*ranked({0: 30.0, 1: 90.0})]
+    assert "fastsafetensors" in found(events, "slowest_rank").suggestion
+    events.insert(1, config(load_format="fastsafetensors"))
+    assert "fastsafetensors" not in found(events, "slowest_rank").suggestion
 
 
 def test_sizes_without_bars_and_count_have_a_gain_too():

@@ -179,7 +179,7 @@ TEXTS = [
     ("RuntimeError: Failed to infer device type", "device_unreachable", "--gpus all", {}),
     ("jax.errors.JaxRuntimeError: FAILED_PRECONDITION: TPU initialization failed: "
      "open(/dev/vfio/4): 16: Device or resource busy; Couldn't open iommu group /dev/vfio/4",
-     "device_unreachable", "end the process that holds it", {}),
+     "device_unreachable", "fuser -v /dev/vfio", {}),
     ("jax.errors.JaxRuntimeError: FAILED_PRECONDITION: TPU initialization failed: No TPU "
      "devices found after filtering", "device_unreachable", "TPU_VISIBLE_CHIPS", {}),
     ("RuntimeError: JAX compilation occurred but was forbidden in this context.",
@@ -505,7 +505,7 @@ TEXTS = [
      "resource request", "ranks_not_connected", "ray status", {}),
     ("RuntimeError: Ninja is required to load C++ extensions", "missing_tool", "ninja", {}),
     ("RuntimeError: TPU initialization failed: open(/dev/vfio/0): Device or resource busy",
-     "device_unreachable", "end the process that holds", {}),
+     "device_unreachable", "fuser -v /dev/vfio", {}),
     ("MQEngineDeadError: Engine loop is not running. Inspect the stacktrace",
      "failure_unexplained", "ended from outside", {}),
     ("EngineDeadError: EngineCore encountered an issue. See stack trace (above) for the root "
@@ -768,6 +768,8 @@ TEXTS = [
      "kv_connector_module_path with the module of OwnConnector", {}),
     ("AssertionError: assert issubclass(connector_cls, KVConnectorBase)", "setting_refused",
      "V1 engine", {}),
+    ("AssertionError: assert issubclass(connector_cls, KVConnectorBase_V1)", "setting_refused",
+     "LMCacheConnectorV1 for LMCacheConnector", {}),
     ("AssertionError: Expected at least 9216 dummy tokens for profiling, but found 8192 tokens "
      "instead.", "setting_refused", "at most 8192", {}),
     ("ValueError: There is no module or parameter named 'lm_head.weight_scale_2' in "

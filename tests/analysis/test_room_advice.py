@@ -527,6 +527,117 @@ def test_what_others_hold_is_named_where_only_the_allocator_is_stated():
     assert finding.suggestion.startswith("end what else holds at least 36 GiB")
 
 
+def test_ways_that_cannot_give_what_is_missing_are_no_remedies():
+    """14.28 GiB are missing, of 15.67 GiB of weights and 1.5 GiB of activations."""
+    memory = MemoryBudgetSet(
+        kv_cache_bytes=int(-14.28 * GIB), activation_bytes=3 * GIB // 2
+    )
+    events = ended(
+        "no_kv_cache", "no", weights(15.67), memory,
+        config(max_num_batched_tokens=8192, tensor_parallel_size=1),
+    )  # fmt: skip
+    finding = only(events, "no_room_for_cache")
+    short = "not enough by itself: 14.28 GiB are missing"
+    ways = {way.suggestion: way for way in finding.ways}
+    no_help = [way for way in ways.values() if way.kind == "no help"]
+    assert [way.price.startswith(short) for way in no_help] == [True, True]
+    assert [way.changes for way in no_help] == [{}, {}]
+    more = ways["--tensor-parallel-size 2"].price
+    assert "7.835 GiB less of the weights, and 14.28 GiB are missing; act" in more
+    events[2] = MemoryBudgetSet(kv_cache_bytes=-GIB // 2, activation_bytes=3 * GIB // 2)
+    finding = only(events, "no_room_for_cache")
+    assert not any(way.kind == "no help" for way in finding.ways)
+
+
+def on_cpu(*extra, **memory):
+    own = MemoryBudgetSet(total_bytes=12 * GIB, **memory)
+    return [started("vllm", device_kind="cpu"), *extra, own]
+
+
+def test_a_cache_that_was_set_to_nothing_gets_another_size():
+    """`Explicitly set (0.0/11.65) GiB`: a share, shorter steps and bits change no such size."""
+    failure = ended("no_kv_cache", "No available memory for the cache blocks.")[1:]
+    finding = only([*on_cpu(kv_cache_bytes=0), *failure], "no_room_for_cache")
+    assert finding.title.startswith("The KV cache was set to 0 B")
+    (first, _), (second, _) = ways_of(finding)
+    assert first.startswith("VLLM_CPU_KVCACHE_SPACE (or --kv-cache-memory-bytes)")
+    assert second.startswith("neither VLLM_CPU_KVCACHE_SPACE nor")
+    measured = on_cpu(kv_cache_bytes=0, usable_bytes=4 * GIB)
+    finding = only([*measured, *failure], "no_room_for_cache")
+    assert finding.title.startswith("0 B were left")
+    assert any("--gpu-memory-utilization" in way for way, _ in ways_of(finding))
+
+
+@pytest.mark.parametrize(
+    ("name", "before", "left"),
+    [("kv_cache_memory_bytes", 9 * GIB, 9), ("num_gpu_blocks_override", 1000, 40)],
+)
+def test_a_cache_whose_size_is_set_gets_more_by_that_setting(name, before, left):
+    """18 GiB are needed, and a share changes nothing of a size that is set."""
+    memory = MemoryBudgetSet(kv_cache_bytes=left * GIB, gpu_memory_utilization=0.5)
+    events = ended("no_kv_cache", "no", config(**{name: before}), memory, **SHORT)
+    finding = only(events, "kv_cache_too_small")
+    (more,) = [way.changes[name] for way in finding.ways if name in way.changes]
+    assert 2 * before < more < 2.02 * before
+    assert not any("gpu_memory_utilization" in way.changes for way in finding.ways)
+    option = f"no --{name.replace('_', '-')}: "
+    assert any(way.suggestion.startswith(option) for way in finding.ways)
+
+
+def test_blocks_that_were_compared_with_what_was_left_are_no_size_of_the_cache():
+    """Earlier versions count an override only after the check."""
+    memory = MemoryBudgetSet(kv_cache_bytes=9 * GIB, gpu_memory_utilization=0.5)
+    blocks = config(num_gpu_blocks_override=10_000)
+    finding = only(
+        ended("no_kv_cache", "no", blocks, memory, **SHORT), "kv_cache_too_small"
+    )
+    assert not any("num_gpu_blocks_override" in way.changes for way in finding.ways)
+    assert any("--gpu-memory-utilization" in way.suggestion for way in finding.ways)
+
+
+def test_a_cache_whose_size_is_set_is_lowered_by_that_setting():
+    sized = config(kv_cache_memory_bytes=20 * GIB, gpu_memory_utilization=0.9)
+    finding = only(
+        served("out_of_memory", sized, needed_bytes=4 * GIB), "out_of_memory_serving"
+    )
+    assert finding.changes == {"kv_cache_memory_bytes": 14 * GIB}
+
+
+@pytest.mark.parametrize(
+    ("stage", "is_offered"), [("graph_capture", True), ("profile_run", False)]
+)
+def test_a_cache_that_was_not_allocated_yet_gets_no_other_size(stage, is_offered):
+    mark = PhaseMarked(name=stage, edge="start", time=1_000_003.0)
+    sizes = {"free_bytes": GIB, "needed_bytes": int(1.5 * GIB)}
+    size = config(kv_cache_memory_bytes=20 * GIB)
+    finding = only(ended("out_of_memory", "no", size, mark, **sizes), "out_of_memory")
+    ways = [way for way, _ in ways_of(finding)]
+    assert any("smaller --kv-cache-memory-bytes" in way for way in ways) == is_offered
+    assert not any(way.startswith("--gpu-memory-utilization") for way in ways)
+
+
+def test_a_process_that_the_driver_does_not_see_is_not_said_to_hold_nothing():
+    """79.11 GiB of a container: 1.25 are free and 70.05 are of the allocator."""
+    text = (
+        "torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 1.47 GiB. GPU 0 has a "
+        "total capacity of 79.11 GiB of which 1.25 GiB is free. Including non-PyTorch memory, "
+        "this process has {} memory in use. Of the allocated memory 70.03 GiB is allocated by "
+        "PyTorch, with 340.00 MiB allocated in private pools (e.g., CUDA Graphs), and 22.16 MiB "
+        "is reserved by PyTorch but unallocated."
+    )
+    for unseen in ("0 bytes", "512.00 MiB"):
+        figures = {k: int(v) for k, v in figures_of(text.format(unseen)).items()}
+        assert "process_bytes" not in figures
+        finding = only(ended("out_of_memory", text, **figures), "out_of_memory")
+        assert not any("end what else" in way for way, _ in ways_of(finding))
+        (most,) = [price for way, price in ways_of(finding) if "what else" in way]
+        assert most.startswith("at most 7.808 GiB can be others'")
+    figures = {k: int(v) for k, v in figures_of(text.format("71.00 GiB")).items()}
+    assert figures["process_bytes"] == 71 * GIB
+    finding = only(ended("out_of_memory", text, **figures), "out_of_memory")
+    assert "end what else holds 6.86 GiB" in finding.suggestion
+
+
 def test_more_than_the_device_has_is_taken_by_no_other_program():
     """One allocation, on a device whose memory is that of the host."""
     text = "Cuda failure 2 'out of memory'"

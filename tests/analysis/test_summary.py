@@ -610,6 +610,26 @@ def test_missing_kernels_are_shown_where_the_start_failed(status):
     assert any(text in line for line in oddities(summary)) == (status == "failed")
 
 
+@pytest.mark.parametrize(
+    ("kind", "is_shown"), [("cuda", True), ("tpu", False), ("hpu", False)]
+)
+def test_kernels_are_missing_only_where_vllm_has_some_for_the_device(kind, is_shown):
+    text = "Failed to import from vllm._C: ImportError('libcuda.so.1: no such file')"
+    events = [RunStarted(engine="vllm", device_kind=kind),
+              Note(topic="kernels_missing", text=text),
+              Failure(failure="error", message="no device")]  # fmt: skip
+    assert any(text in line for line in oddities(folded(events).summary)) == is_shown
+
+
+def test_an_empty_cache_stands_out_without_a_remedy_that_the_advice_may_refuse():
+    events = [
+        RunStarted(engine="vllm", device_kind="tpu"),
+        MemoryBudgetSet(kv_cache_bytes=-3),
+    ]
+    (line,) = [each for each in oddities(folded(events).summary) if "KV cache" in each]
+    assert line == "There is no memory for the KV cache (-3 B)."
+
+
 def test_a_step_without_a_mode_and_its_capture_are_one_cost():
     """As recordings have it where `torch.compile` made what the step compiled."""
     made = {"duration_s": 3.0, "memory_bytes": 7, "time": 5.0, "index": 1}

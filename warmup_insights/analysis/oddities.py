@@ -35,10 +35,7 @@ def _memory(summary: RunSummary) -> Iterator[str]:
     cache = memory.kv_cache_bytes
     # Some builds have a cache beside the device, which then holds tokens all the same.
     if cache is not None and cache <= 0 and not memory.kv_cache_tokens:
-        yield (
-            f"No memory was left for the KV cache ({format_bytes(cache)}); "
-            "raise gpu_memory_utilization or lower what is loaded."
-        )
+        yield f"There is no memory for the KV cache ({format_bytes(cache)})."
     reserved = memory.graph_reserved_bytes
     used = graph_memory_bytes(summary) or 0
     is_fixed = summary.fixed_blocks is not None
@@ -157,12 +154,22 @@ _TOPICS = {
 }
 
 
+_WITH_KERNELS = ("cuda", "rocm", "cpu")
+"""Devices for which vLLM has kernels of its own (`setup.py`, `platforms/xpu.py`): a TPU and the
+devices of plugins have none."""
+
+
 def _notes(summary: RunSummary) -> Iterator[str]:
     for note in summary.notes:
         title = _TOPICS.get(note.topic)
         if note.topic == "frontend_warmup" and "warmup failed" in note.text:
             title = "The first such request takes longer"
-        if note.topic == "kernels_missing" and summary.status == "failed":
+        has_kernels = summary.device.kind in (None, *_WITH_KERNELS)
+        if (
+            note.topic == "kernels_missing"
+            and has_kernels
+            and summary.status == "failed"
+        ):
             title = "The compiled kernels of vLLM are missing"  # others go on without
         if title is not None:
             times = f" ({note.count} times)" if note.count > 1 else ""

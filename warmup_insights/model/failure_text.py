@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping
 
 from warmup_insights.units import GIB, parse_bytes
 
@@ -151,7 +152,16 @@ def figures_of(message: str) -> dict[str, float]:
         if text is not None:
             is_share = name == "wanted_utilization"
             found[name] = float(text) if is_share else int(text)
+    if not _is_of_process(found):
+        found.pop("process_bytes", None)
     return found
+
+
+def _is_of_process(figures: Mapping[str, float]) -> bool:
+    """Whether what the driver counts for the process can be true: in a container it does not
+    see the process, and states less than the allocator of the process holds, such as 0."""
+    held = figures.get("allocated_bytes", 0) + figures.get("unallocated_bytes", 0)
+    return max(1, held) <= figures.get("process_bytes", 0)
 
 
 def _first(patterns: tuple[str, ...], message: str) -> str | None:

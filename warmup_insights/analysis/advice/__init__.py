@@ -23,8 +23,10 @@ from warmup_insights.analysis.advice import (
     rules_start,
     rules_weights,
 )
+from warmup_insights.analysis.advice.change import Way
 from warmup_insights.analysis.advice.facts import RunFacts, Start
 from warmup_insights.analysis.advice.finding import Finding, Rule, severity_of
+from warmup_insights.analysis.advice.remedies import is_taken
 from warmup_insights.model.summary import SCHEMA
 
 __all__ = ["RULES", "Finding", "Rule", "RunFacts", "advise", "findings_json"]
@@ -59,13 +61,23 @@ def advise(facts: RunFacts, rules: Iterable[Rule] = RULES) -> list[Finding]:
         replace(made, rule=rule.name, numbers=made.numbers or {"rule": rule.name})
         for rule in rules
         for made in rule.decide(facts)
+        if not is_taken(
+            Way(made.suggestion, changes=made.changes), facts.summary.config
+        )
     ]
+    found = [_with_open_ways(finding, facts) for finding in found]
     largest = facts.start.dominant if facts.start is not None else None
     treated = {finding.phase for finding in found if finding.rule != "largest_part"}
     if largest in treated:
         found = [finding for finding in found if finding.rule != "largest_part"]
     found = [_weighed(finding, facts.start) for finding in found]
     return sorted(found, key=lambda finding: _place(finding, largest))
+
+
+def _with_open_ways(finding: Finding, facts: RunFacts) -> Finding:
+    """The finding without the ways that the run has taken already."""
+    ways = [way for way in finding.ways if not is_taken(way, facts.summary.config)]
+    return replace(finding, ways=tuple(ways))
 
 
 def _weighed(finding: Finding, start: Start | None) -> Finding:

@@ -38,6 +38,11 @@ def as_set(changes: Mapping[str, Value]) -> str:
     return " ".join(
         f"{name}={text}"
         if name.isupper()
-        else f"--{name.replace('_', '-')}" + ("" if text is True else f" {text}")
+        else as_option(name) + ("" if text is True else f" {text}")
         for name, text in texts.items()
     )
+
+
+def as_option(name: str) -> str:
+    """A setting as it is named on the command line; variables as they are."""
+    return name if name.isupper() else f"--{name.replace('_', '-')}"

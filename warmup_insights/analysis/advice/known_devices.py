@@ -431,12 +431,16 @@ ROWS: tuple[KnownError, ...] = (
               "process has; with Ray as many free ones on each node as it places workers there"),
           Way("a reset of the device by its tool, when no process is left", "everything on it "
               "ends"), _GAUDI_RELEASE)),
-        (r"[Dd]evice\(s\) is/are busy or unavailable|"
-         r"TPU is already in use|open\(/dev/vfio\S{0,20}\): (?:16|Device or resource busy)|"
+        (r"TPU is already in use|open\(/dev/vfio\S{0,20}\): (?:16|Device or resource busy)|"
          r"iommu group",
+         "Another process holds the TPU",
+         (Way("end the process that holds the TPU (`fuser -v /dev/vfio/* /dev/accel*`), then start "
+              "again"),
+          Way("TPU_VISIBLE_CHIPS with chips that no other process has"))),
+        (r"[Dd]evice\(s\) is/are busy or unavailable",
          "Another process holds the device, or it is in a bad state",
-         (Way("end the process that holds it (nvidia-smi, npu-smi, `fuser -v` of the device "
-              "files), then start again"),
+         (Way("end the process that holds it (nvidia-smi, `fuser -v` of the device files), then "
+              "start again"),
           Way("a reset of the device by its tool, when no process is left", "everything on it "
               "ends"))),
         (r"device-side assert|CUDA_KERNEL_ASSERT|Assertion `.{1,200}` failed",

@@ -434,6 +434,12 @@ ROWS: tuple[KnownError, ...] = (
          "The KV connector is none of the V0 engine, which this run has",
          (Way("the V1 engine: VLLM_USE_V1 unset or 1, and nothing that it does not have"),
           Way("another kv_connector in --kv-transfer-config", "how caches are passed on"))),
+        (r"issubclass\(connector_cls, KVConnectorBase_V1\)",
+         "The KV connector is none of the V1 engine, which this run has",
+         (Way("a kv_connector of the V1 engine in --kv-transfer-config: LMCacheConnectorV1 for "
+              "LMCacheConnector, or that of another module",
+              "how caches are passed on"),
+          Way("VLLM_USE_V1=0, where the release still has the V0 engine", "the older engine"))),
         (r"Expected at least (\d{1,9}) dummy tokens for profiling, but (?:found|got:?) (\d{1,9})",
          "The profiling run makes fewer tokens of images than its prompt has",
          (Way("--max-num-batched-tokens and --max-model-len of at most {2}: a prompt of the "

@@ -79,7 +79,7 @@ def fitting(ways: Iterable[Way], config: Mapping[str, Value]) -> list[Way]:
     """The ways without those that the run has taken already, that it cannot take or that are
     for other settings; those for settings that it has come first, those for settings that it
     does not state last."""
-    left = [way for way in ways if not _is_taken(way, config)]
+    left = [way for way in ways if not is_taken(way, config)]
     if needs_v2_runner(config):
         left = [way for way in left if way.changes.get(V2_RUNNER) != "0"]
     left = [way for way in left if all(_may_hold(way, n, config) for n in way.where)]
@@ -87,7 +87,7 @@ def fitting(ways: Iterable[Way], config: Mapping[str, Value]) -> list[Way]:
     return left or [AS_STATED]
 
 
-def _is_taken(way: Way, config: Mapping[str, Value]) -> bool:
+def is_taken(way: Way, config: Mapping[str, Value]) -> bool:
     """Whether a way only sets what the run has, or leaves out what it does without."""
     if way.changes:
         return all(

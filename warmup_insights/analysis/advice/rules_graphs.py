@@ -18,6 +18,7 @@ from warmup_insights.analysis.advice.finding import (
     severity_of,
     start_rule,
 )
+from warmup_insights.analysis.advice.ways import cache_setting
 from warmup_insights.analysis.plan.regenerate import speculative_tokens
 from warmup_insights.analysis.sentences import count_of
 from warmup_insights.model.figures import BY_NAME
@@ -435,6 +436,8 @@ def graph_estimate_off(facts: RunFacts) -> Iterator[Finding]:
         return
     if graphs.is_reserved is False or facts.failed is not None:
         return  # nothing is set aside: the estimate changes nothing
+    if cache_setting(facts) is not None:
+        return  # the size of the cache is set: the utilisation changes nothing
     if facts.summary.memory_or_none.suggested_kv_cache_bytes is not None:
         return  # the engine's own size counts graphs as they were captured
     wrong = estimated - actual

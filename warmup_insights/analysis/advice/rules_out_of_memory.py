@@ -15,11 +15,13 @@ from warmup_insights.analysis.advice.cause import (
     held_by_others,
     is_free_before,
 )
-from warmup_insights.analysis.advice.change import Value, Way, as_set
+from warmup_insights.analysis.advice.change import Value, Way, as_option, as_set
 from warmup_insights.analysis.advice.facts import Failed, RunFacts
 from warmup_insights.analysis.advice.finding import Finding, first_lines, rule
 from warmup_insights.analysis.advice.ways import (
+    CPU_CACHE,
     bytes_per_share,
+    cache_setting,
     fewer_logits,
     fewer_weight_bits,
     finding_of,
@@ -50,6 +52,10 @@ CLOSE_SHARE, PLAUSIBLE_SHARE = 0.75, 0.5
 below the second what is left is hardly enough for the model."""
 LEAST_RESERVE = 0.05
 """Of usable memory, what graphs keep at least where their need is not known."""
+RANKS = 0.05
+"""Of what is left for the KV cache: ranks of one engine do not differ by more."""
+ROUNDED = round(0.01 * GIB)
+"""Sizes in texts have two digits behind the point."""
 LEAST_HELD = 128 * MIB
 """Less than this between rounded figures is no other process: each takes a context."""
 UNIFIED = (118 * GIB, 123 * GIB)
@@ -75,7 +81,8 @@ _SOURCE = "vLLM `v1/core/kv_cache_utils.py`, docs `configuration/conserving_memo
     formula="max_model_len = 0.98 x the engine's estimate; KV cache of 8 bits = needed "
     "/ 2; utilisation + (needed - available) / device",
     margin="utilisation at most 0.95, and 0.01 below what was free at the start; a shorter "
-    "length comes last where an image or video may take more tokens",
+    "length comes last where an image or video may take more tokens; where a setting gives the size "
+    "(`kv_cache_memory_bytes`, `num_gpu_blocks_override`), that one instead of the utilisation",
     source=f"{_SOURCE}, `check_enough_kv_cache_memory`",
     example="18.35 GiB needed for 262,144 tokens, 8.72 GiB available: 119,392 tokens, "
     "or 8 bits and a utilisation of 0.90",
@@ -94,13 +101,7 @@ def kv_cache_too_small(facts: RunFacts, found: Failed) -> Iterator[Finding]:
         )
     numbers = numbers_of(found, max_model_len=length, estimated_model_len=fits)
     shorter = list(_shorter(facts, found, length))
-    ways = [
-        *_smaller_cache_type(facts, found), *_smaller_reserve(facts, found),
-        *_larger_share(facts, found),
-        *fewer_weight_bits(facts, facts.figure("weights_bytes")), *more_devices(facts),
-    ]  # fmt: skip
-    if facts.summary.device.kind == "cpu":
-        ways = list(_larger_on_host(facts, found))
+    ways = list(_larger_cache(facts, found))
     has_item = any(
         _item_tokens(facts) > int(way.changes["max_model_len"]) for way in shorter
     )
@@ -109,6 +110,56 @@ def kv_cache_too_small(facts: RunFacts, found: Failed) -> Iterator[Finding]:
         facts, f"{title}{found.where}.", numbers, ways,
         "the engine starts: one request of full length fits",
     )  # fmt: skip
+
+
+def _larger_cache(facts: RunFacts, found: Failed) -> Iterator[Way]:
+    """What the size of the cache follows from: a setting, else what is left beside weights."""
+    if facts.summary.device.kind == "cpu":
+        yield from _larger_on_host(facts, found)
+    elif _is_set(facts, found):
+        yield from _larger_size(facts, found)
+    else:
+        yield from _smaller_cache_type(facts, found)
+        yield from _smaller_reserve(facts, found)
+        yield from _larger_share(facts, found)
+        short = None
+        if found.needed_bytes is not None and found.free_bytes is not None:
+            short = found.needed_bytes - found.free_bytes
+        yield from fewer_weight_bits(facts, facts.figure("weights_bytes"), short)
+        yield from more_devices(facts)
+
+
+def _is_set(facts: RunFacts, found: Failed) -> bool:
+    """Whether a setting gave the size that was too small: earlier versions compared what was
+    left, whatever `num_gpu_blocks_override` was."""
+    name = cache_setting(facts)
+    if name != "num_gpu_blocks_override":
+        return name is not None
+    free, left = found.free_bytes, facts.summary.memory_or_none.kv_cache_bytes
+    return free is not None and left is not None and abs(free - left) > RANKS * left
+
+
+def _larger_size(facts: RunFacts, found: Failed) -> Iterator[Way]:
+    """More for the setting that gives the size, or the size that the utilisation leaves."""
+    name = cache_setting(facts) or ""
+    now = facts.summary.setting(name) or 0.0
+    needed, free = found.needed_bytes, found.free_bytes
+    if needed and free and free > ROUNDED:
+        short = needed - free + ROUNDED
+        is_blocks = name == "num_gpu_blocks_override"
+        more = now * short / (free - ROUNDED) if is_blocks else short
+        yield Way.that_sets(
+            f"{format_bytes(short)} more of the device, which must be free beside the weights "
+            "and activations",
+            "",
+            **{name: math.ceil(now + more)},
+        )
+        if not is_blocks and needed <= 2 * free:
+            yield from _smaller_cache_type(facts, found)
+    yield Way(
+        f"no {as_option(name)}: the size is what the utilisation leaves beside the weights",
+        "the size may differ from start to start",
+    )
 
 
 def _larger_on_host(facts: RunFacts, found: Failed) -> Iterator[Way]:
@@ -124,7 +175,7 @@ def _larger_on_host(facts: RunFacts, found: Failed) -> Iterator[Way]:
     yield Way.that_sets(
         "memory of the host, on the node that the worker is bound to",
         " (GiB; or --kv-cache-memory-bytes)",
-        VLLM_CPU_KVCACHE_SPACE=space,
+        **{CPU_CACHE: space},
     )
 
 
@@ -288,7 +339,8 @@ def _other_device(facts: RunFacts) -> Way:
     "the failure, or KV cache budget; utilisation, memory of the device",
     formula="utilisation + |KV cache| / device (HPU: / (free x (1 - reserve)))",
     margin="as kv_cache_too_small; other engines on the device come first where the log "
-    "holds one that ran at that time, or more is missing than the weights take",
+    "holds one that ran at that time, or more is missing than the weights take; what is known to "
+    "give less than is missing is marked; where a setting gives the size (CPU), only that one",
     source=f"{_SOURCE}, `check_enough_kv_cache_memory`",
     example="two engines started in the same second: -26.31 GiB left beside 8.489 GiB of "
     "weights, and 17.82 GiB taken besides them",
@@ -316,18 +368,31 @@ def no_room_for_cache(facts: RunFacts) -> Iterator[Finding]:
     where = found.where if found is not None else ""
     ways = [
         *_memory_of_host(facts), *_one_after_another(facts, missing, weights), *_share_above(facts, missing),
-        *shorter_steps(facts), *fewer_weight_bits(facts, facts.figure("weights_bytes")), *more_devices(facts),
+        *shorter_steps(facts, missing), *fewer_weight_bits(facts, weights, missing),
+        *more_devices(facts, missing=missing),
     ]  # fmt: skip
-    yield finding_of(
-        facts, f"{title}{where}.", numbers, ways,
-        "KV blocks, where it frees more than is missing; the line of the next start has how many",
-    )  # fmt: skip
+    effect = "KV blocks, where it frees more than is missing; the line of the next start has how many"
+    if cache_setting(facts) == CPU_CACHE:
+        title = f"The KV cache was set to {format_bytes(cache)}"
+        ways = [*_memory_of_host(facts), _SIZE_BY_SHARE]
+        effect = "KV blocks for as much; one request of full length has to fit"
+    yield finding_of(facts, f"{title}{where}.", numbers, ways, effect)
+
+
+_SIZE_BY_SHARE = Way(
+    f"neither {CPU_CACHE} nor --kv-cache-memory-bytes: --gpu-memory-utilization gives the size, a "
+    "share of the host's memory less what the worker takes",
+    "host memory",
+)
 
 
 def _memory_of_host(facts: RunFacts) -> Iterator[Way]:
     """On a CPU the KV cache has a size of its own (vLLM `v1/worker/cpu_worker.py`)."""
     if facts.summary.device.kind == "cpu":
-        yield Way("VLLM_CPU_KVCACHE_SPACE with GiB that the host has", "host memory")
+        yield Way(
+            f"{CPU_CACHE} (or --kv-cache-memory-bytes) with memory that the host has",
+            "host memory",
+        )
 
 
 def _one_after_another(
@@ -591,15 +656,7 @@ def _shortfall(found: Failed, trend: float | None, num_missing: int) -> float | 
 def _room_ways(
     facts: RunFacts, found: Failed, shortfall: float | None
 ) -> Iterator[Way]:
-    others = held_by_others(found)
-    least_held = max(shortfall or 0, LEAST_HELD)
-    if shortfall is not None and others is not None and others >= least_held:
-        least = "" if found.stated.process_bytes is not None else "at least "
-        yield Way(
-            f"end what else holds {least}{format_bytes(others)} of the device "
-            f"({monitor(facts)})",
-            "none for this engine",
-        )
+    yield from _less_of_others(facts, found, shortfall)
     yield from _less_fragmented(facts, found)
     if _is_empty_handed(facts, found):
         yield Way(
@@ -610,15 +667,16 @@ def _room_ways(
         return
     logits = tuple(fewer_logits(facts, found))
     yield from logits
-    is_fixed = facts.summary.fixed_blocks is not None
-    if is_fixed:
-        yield Way(
-            "a smaller --num-gpu-blocks-override, or none: the cache is as large as it sets",
-            "KV cache",
-        )
+    setting = cache_setting(facts)
+    is_fixed = setting is not None
     is_before = (
         not has_cache(facts) and found.bucket is None and _is_before_cache(facts)
     )
+    if setting is not None and not is_before:
+        yield Way(
+            f"a smaller {as_option(setting)}, or none: the cache is as large as it sets",
+            "KV cache",
+        )
     yield from _fewer_blocks(facts, found)
     if shortfall is not None and not is_fixed and not _exceeds_device(facts, found):
         yield from _larger_reserve(facts, shortfall)
@@ -634,6 +692,39 @@ def _room_ways(
         if shortfall is None:
             yield from _lower_share(facts, found, is_fixed=is_fixed)
     yield from more_devices(facts)
+    yield from _look_for_others(facts, found)
+
+
+def _less_of_others(
+    facts: RunFacts, found: Failed, shortfall: float | None
+) -> Iterator[Way]:
+    """The end of what others hold, where that is known and enough."""
+    others = held_by_others(found)
+    least_held = max(shortfall or 0, LEAST_HELD)
+    if shortfall is not None and others is not None and others >= least_held:
+        least = "" if found.stated.process_bytes is not None else "at least "
+        yield Way(
+            f"end what else holds {least}{format_bytes(others)} of the device "
+            f"({monitor(facts)})",
+            "none for this engine",
+        )
+
+
+def _look_for_others(facts: RunFacts, found: Failed) -> Iterator[Way]:
+    """What others may hold at most, where the driver does not see what the process holds, as in
+    a container: all that is neither free nor of its allocator."""
+    stated = found.stated
+    held = (stated.allocated_bytes or 0) + (stated.unallocated_bytes or 0)
+    if held_by_others(found) is not None or not held or not stated.total_bytes:
+        return
+    rest = stated.total_bytes - held - (found.free_bytes or stated.total_bytes)
+    if rest >= LEAST_HELD:
+        yield Way(
+            f"look on the host what else holds memory of the device ({monitor(facts)})",
+            f"at most {format_bytes(rest)} can be others': what this process holds besides its "
+            "allocator is in it",
+            kind="look",
+        )
 
 
 def _lower_share(facts: RunFacts, found: Failed, *, is_fixed: bool) -> Iterator[Way]:
@@ -929,24 +1020,21 @@ def _less_cache(
     facts: RunFacts, found: Failed, total: float | None, margin: float | None
 ) -> Way:
     """A KV cache smaller by 1.5 times what was missing, or by the margin there was."""
-    share, fixed = facts.utilization, facts.summary.fixed_blocks
+    share, setting = facts.utilization, cache_setting(facts)
     if not total:
         return Way(
-            "a smaller KV cache: --gpu-memory-utilization lower by 0.03 or more",
+            "a smaller KV cache: "
+            + (
+                as_option(setting)
+                if setting
+                else "--gpu-memory-utilization lower by 0.03 or more"
+            ),
             "requests that fit at once; the log does not hold the device, so not how much",
         )
     wanted = margin or 0.0 if found.needed_bytes is None else 1.5 * found.needed_bytes
     more = max(wanted, LEAST_ROOM_SHARE * total)
-    blocks = facts.blocks_in(more)
-    if fixed is not None:
-        value = fixed - blocks if blocks and blocks < fixed else None
-        less = f" {value}" if value is not None else f" lower by {format_bytes(more)}"
-        changes = {} if value is None else {"num_gpu_blocks_override": value}
-        return Way(
-            f"--num-gpu-blocks-override{less}",
-            f"{format_bytes(more)} of KV cache; the utilisation changes nothing beside it",
-            changes,
-        )
+    if setting is not None:
+        return _smaller_size(facts, setting, more)
     # On HPU it is a share of what was free after profiling.
     reserve = facts.summary.memory_or_none.graph_reserved_fraction
     base = total if reserve is None else facts.figure("free_bytes")
@@ -964,6 +1052,21 @@ def _less_cache(
     return Way.that_sets(
         f"{format_bytes(cost)} of KV cache{lost}{_shorter_requests(facts, cost)}",
         gpu_memory_utilization=lower,
+    )
+
+
+def _smaller_size(facts: RunFacts, setting: str, more: float) -> Way:
+    """So many bytes less by the setting that gives the size of the cache."""
+    now = facts.summary.setting(setting) or 0.0
+    is_blocks = setting == "num_gpu_blocks_override"
+    lost = facts.blocks_in(more) if is_blocks else math.ceil(more)
+    is_counted = setting != CPU_CACHE and lost and lost < now
+    value = int(now) - (lost or 0) if is_counted else None
+    less = f" {value}" if value is not None else f" lower by {format_bytes(more)}"
+    return Way(
+        f"{as_option(setting)}{less}",
+        f"{format_bytes(more)} of KV cache; the utilisation changes nothing beside it",
+        {} if value is None else {setting: value},
     )
 
 

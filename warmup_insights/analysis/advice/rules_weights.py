@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from statistics import median
 
@@ -31,6 +32,12 @@ LOCAL_RATE, NETWORK_RATE = 2e9, 1e9
 CLOCK_S = 1.0
 """The bar of a pass and the line that states its time can differ by so much, which is part
 of the same pass: both have seconds."""
+FILLED_SHARE = 0.2
+"""Of the time of loading: with all files in memory after less, no disk sets that time."""
+_PLAIN = (None, "auto", "safetensors")
+"""Values of `load_format` with which files are read one by one."""
+_FILLED = re.compile(r"into page cache finished in (\d{1,7}(?:\.\d{1,6})?)s")
+"""vLLM's line at the end of prefetching (`weight_utils.py`)."""
 MEMORY_SHARE = 0.9
 """Of available host memory, what vLLM's prefetch may fill."""
 
@@ -91,7 +98,8 @@ def weights_download(facts: RunFacts, start: Start) -> Iterator[Finding]:
     "time of reading; size of the files, host memory and file system where stated",
     formula="0 to seconds - size / rate; the rate is that of the quickest start of the "
     "same model, else 1 GB/s for a network file system and 2 GB/s for NVMe",
-    margin="prefetch only where the files fit into 90 % of the available host memory",
+    margin="prefetch only where it is not on and the files fit into 90 % of the available host "
+    "memory; no gain where prefetching ended in a fifth of the time",
     source="vLLM model_loader/weight_utils.py; LoadConfig.safetensors_load_strategy "
     "(prefetch from 0.19)",
     example="361 GiB from GPFS with 260 GiB of host memory: 365 of 696 s",
@@ -126,7 +134,8 @@ def weights_read(facts: RunFacts, start: Start) -> Iterator[Finding]:
         gain, effect = _reading_gain(facts, size, seconds)
     if known is not None and known.filesystem:
         title += f" from {known.filesystem}"
-    setting, change, changes, price, ways = _reader(facts)
+    first, *ways = _readers(facts, seconds)
+    setting = next(iter(first.changes), "load_format")
     severity = severity_of(start.share(seconds))
     if gain is None:
         # Nothing shows that it was slow; of a network several readers get more than one.
@@ -137,13 +146,13 @@ def weights_read(facts: RunFacts, start: Start) -> Iterator[Finding]:
         f"{title}.",
         numbers,
         setting,
-        change,
+        first.suggestion,
         effect,
         tuple(n.text for n in summary.notes if n.text.startswith("Auto-prefetch"))[:1],
-        changes=changes,
+        changes=first.changes,
         gain_s=gain,
-        price=price,
-        ways=ways,
+        price=first.price,
+        ways=tuple(ways),
         phase="load_weights",
         part_s=seconds,
     )
@@ -161,7 +170,10 @@ def _reading_gain(
 
     Whether the disk gives that rate shows another start that read the files as quickly.
     """
-    known = facts.summary.checkpoint
+    known, filled = facts.summary.checkpoint, _filled_s(facts.summary)
+    if filled is not None and filled < FILLED_SHARE * seconds:
+        words = f"no figure: all files were in memory after {format_duration(filled)}, so no disk"
+        return None, f"{words} sets this time"
     seen = facts.others_s("load_weights")
     if seen and min(seen) < 0.8 * seconds:
         best = min(seen)
@@ -186,58 +198,77 @@ def _reading_gain(
     return (0.0, most), f"{words}, where the disk does"
 
 
-def _reader(
-    facts: RunFacts,
-) -> tuple[str, str, dict[str, float | int | str], str, tuple[Way, ...]]:
-    """What reads faster: setting, change, its values, its price, other ways.
+def _filled_s(summary: RunSummary) -> float | None:
+    """Seconds until prefetching had read its files; None where no line states it."""
+    found = [
+        float(match[1])
+        for note in summary.notes
+        if (match := _FILLED.search(note.text)) is not None
+    ]
+    return max(found, default=None)
+
+
+def _readers(facts: RunFacts, seconds: float) -> Iterator[Way]:
+    """What reads faster, the best first.
 
     Prefetching fills the page cache, so it needs nine tenths of the host memory that is
     available (vLLM `weight_utils.py`); with less it evicts what it has just read.
     """
-    summary = facts.summary
-    known = summary.checkpoint
-    place = "a faster disk, such as NVMe" if _is_local(known) else "a local NVMe disk"
-    local = Way(f"a copy of the files on {place}", "disk for the files, and the copy")
+    summary, known = facts.summary, facts.summary.checkpoint
+    is_plain = summary.config.get("load_format") in _PLAIN
+    is_prefetched = _is_prefetched(summary)
+    fits = known is not None and _fits(known)
+    prefetches = is_plain and fits and _offers_prefetch(summary) and not is_prefetched
+    if known is not None and prefetches:
+        price = f"{format_bytes(known.size_bytes)} of page cache"
+        yield Way.that_sets(price, safetensors_load_strategy="prefetch")
     formats = [
         name
         for name in ("runai_streamer", "fastsafetensors")
         if has_setting(summary, f"load_format={name}")
     ]
-    streamer = Way(
-        f"--load-format {' or '.join(formats)}: several readers at once",
-        "the package of that name in the image",
-    )
-    quantised = Way(
-        "a quantised build of the model", "other weights; check the quality"
-    )
-    is_plain = summary.config.get("load_format") in (None, "auto", "safetensors")
-    room = known.available_bytes if known is not None else None
-    fits = (
-        known is not None
-        and room is not None
-        and known.size_bytes <= MEMORY_SHARE * room
-    )
-    is_prefetched = known is not None and (known.filesystem or "").upper() in PREFETCHED
-    offers = _offers_prefetch(summary) and not is_prefetched
-    if known is not None and is_plain and fits and offers:
-        return (
-            "safetensors_load_strategy",
-            "--safetensors-load-strategy prefetch",
-            {"safetensors_load_strategy": "prefetch"},
-            f"{format_bytes(known.size_bytes)} of page cache",
-            (streamer, local) if formats else (local,),
+    if formats and is_plain:
+        why = "" if prefetches or (is_prefetched and known) else _not_prefetched(known)
+        yield Way(
+            f"--load-format {' or '.join(formats)}: several readers at once",
+            f"the package of that name in the image{why}",
         )
-    if not formats or not is_plain:
-        return "load_format", local.suggestion, {}, local.price, (quantised,)
-    price = streamer.price
-    if known is None or room is None:
-        price += "; whether the disk or the reader is slow is not known here"
-    elif not fits:
-        price += (
-            f"; not prefetch: {format_bytes(known.size_bytes)} of files do not fit "
-            f"{format_bytes(room)} of host memory"
+    filled = _filled_s(summary)
+    if filled is None or filled >= FILLED_SHARE * seconds:
+        place = (
+            "a faster disk, such as NVMe" if _is_local(known) else "a local NVMe disk"
         )
-    return "load_format", streamer.suggestion, {}, price, (local, quantised)
+        yield Way(f"a copy of the files on {place}", "disk for the files, and the copy")
+    if not prefetches:
+        yield Way("a quantised build of the model", "other weights; check the quality")
+
+
+def _is_prefetched(summary: RunSummary) -> bool:
+    """Whether the files were prefetched: by a line, by the setting, or by the file system."""
+    known = summary.checkpoint
+    return (
+        _filled_s(summary) is not None
+        or summary.config.get("safetensors_load_strategy") == "prefetch"
+        or (known is not None and (known.filesystem or "").upper() in PREFETCHED)
+    )
+
+
+def _fits(known: CheckpointFacts) -> bool:
+    """Whether the files fit into the host memory that was available."""
+    room = known.available_bytes
+    return room is not None and known.size_bytes <= MEMORY_SHARE * room
+
+
+def _not_prefetched(known: CheckpointFacts | None) -> str:
+    """Why prefetching is no way, as far as that is known."""
+    if known is None or known.available_bytes is None:
+        return "; whether the disk or the reader is slow is not known here"
+    if _fits(known):
+        return ""
+    return (
+        f"; not prefetch: {format_bytes(known.size_bytes)} of files do not fit the "
+        f"{format_bytes(known.available_bytes)} of host memory that were available"
+    )
 
 
 def _is_local(known: CheckpointFacts | None) -> bool:
@@ -309,7 +340,10 @@ def _late(
     )
     streamer = "load_format=fastsafetensors"
     change = "a local copy of the files on each node"
-    if has_setting(facts.summary, streamer):
+    if (
+        has_setting(facts.summary, streamer)
+        and facts.summary.config.get("load_format") in _PLAIN
+    ):
         change = f"--load-format fastsafetensors, which divides the reading between the ranks, or {change}"
     return Finding(
         severity_of(start.share(behind)),

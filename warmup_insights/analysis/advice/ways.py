@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Callable, Iterable, Iterator
+from dataclasses import replace
 
 from warmup_insights.analysis.advice.change import Value, Way
 from warmup_insights.analysis.advice.facts import Failed, RunFacts
@@ -21,6 +22,9 @@ from warmup_insights.units import GIB, format_bytes
 
 NO_SETTING = "none"
 """Of a finding whose first way changes no setting of the engine."""
+CPU_CACHE = "VLLM_CPU_KVCACHE_SPACE"
+"""GiB of the KV cache on a CPU; it counts before --kv-cache-memory-bytes (vLLM
+`platforms/cpu.py`)."""
 MIN_TOKENS = 1024
 """Smaller steps than this make prompts slow."""
 _OF_4_BITS = re.compile(
@@ -120,6 +124,24 @@ def highest_share(facts: RunFacts) -> float:
     return min(MAX_UTILIZATION, math.floor(100 * free / total) / 100 - 0.01)
 
 
+def cache_setting(facts: RunFacts) -> str | None:
+    """The setting that gives the size of the KV cache, whatever the utilisation is; None where
+    none is known to.
+
+    On a CPU the engine prints what was requested for the worker unless the size was set (vLLM
+    `v1/worker/cpu_worker.py`, `gpu_worker.py`, `determine_available_memory`).
+    """
+    summary = facts.summary
+    if summary.fixed_blocks is not None:
+        return "num_gpu_blocks_override"
+    if summary.device.kind == "cpu":
+        memory = summary.memory_or_none
+        is_set = memory.kv_cache_bytes is not None and memory.usable_bytes is None
+        return CPU_CACHE if is_set else None
+    is_set = bool(summary.setting("kv_cache_memory_bytes"))
+    return "kv_cache_memory_bytes" if is_set and summary.device.kind != "hpu" else None
+
+
 def spare_cache(facts: RunFacts) -> float | None:
     """Bytes that the KV cache can lose while a request of full length fits: with less the
     engine does not start (vLLM `v1/core/kv_cache_utils.py _check_enough_kv_cache_memory`)."""
@@ -141,8 +163,16 @@ def fits_with(
     return planner is None or planner.fitting(settings, margin) is not None
 
 
-def fewer_weight_bits(facts: RunFacts, weights: float | None) -> Iterator[Way]:
-    """Weights of fewer bits, and what about remains of them where their size is known.
+def not_enough(missing: float, price: str) -> str:
+    """The price of a way that does not give so many bytes."""
+    return f"not enough by itself: {format_bytes(missing)} are missing; {price}"
+
+
+def fewer_weight_bits(
+    facts: RunFacts, weights: float | None, missing: float | None = None
+) -> Iterator[Way]:
+    """Weights of fewer bits, and what about remains of them where their size is known; whether
+    that is less than what is missing.
 
     Nothing where they have 4 bits by the kind of quantisation or the name of the model.
     """
@@ -156,11 +186,16 @@ def fewer_weight_bits(facts: RunFacts, weights: float | None) -> Iterator[Way]:
         return
     is_quantized = str(config.get("quantization")) != "None"
     bits, share = ("half as many bits", 1 / 2) if is_quantized else ("4 bits", 1 / 3)
-    yield Way(
+    text = (
         f"weights of {bits}: about {share * weights / GIB:.1f} GiB of "
-        f"{format_bytes(weights)} remain",
-        price,
+        f"{format_bytes(weights)} remain"
     )
+    # Of 32 bits no more than 4 remain, and what is quantised has 8.
+    most = weights * (1 / 2 if is_quantized else 7 / 8)
+    if missing is not None and missing > most:
+        yield Way(text, not_enough(missing, price), kind="no help")
+    else:
+        yield Way(text, price)
 
 
 def num_ranks(facts: RunFacts) -> int:
@@ -187,8 +222,11 @@ def _parts(facts: RunFacts, name: str) -> int:
     return max(1, int(facts.summary.setting(name) or 1))
 
 
-def more_devices(facts: RunFacts, smallest: int = 2) -> Iterator[Way]:
-    """More devices for the weights, at least twice as many as now."""
+def more_devices(
+    facts: RunFacts, smallest: int = 2, missing: float | None = None
+) -> Iterator[Way]:
+    """More devices for the weights, at least twice as many as now; what they take less of the
+    weights, where so much is missing."""
     now = num_devices(facts)
     if now is None:
         yield Way("a larger --tensor-parallel-size", "more devices")
@@ -198,8 +236,19 @@ def more_devices(facts: RunFacts, smallest: int = 2) -> Iterator[Way]:
     count = size * stages
     copies = max(1, num_ranks(facts) // now)
     each = f" for each of {copies} engines" if copies > 1 else ""
+    weights = facts.figure("weights_bytes")
+    less = ""
+    if (
+        weights is not None
+        and missing is not None
+        and facts.summary.device.kind != "tpu"
+    ):
+        freed = weights * (1 - now / count)
+        less = f": {format_bytes(freed)} less of the weights, and {format_bytes(missing)} are missing"
+        if freed < missing:
+            less += "; activations have to give the rest"
     yield Way.that_sets(
-        f"{count} devices{each}; each holds 1/{count} of the weights and of the KV cache",
+        f"{count} devices{each}; each holds 1/{count} of the weights and of the KV cache{less}",
         tensor_parallel_size=size,
     )
 
@@ -213,32 +262,50 @@ def allows_step(facts: RunFacts, tokens: float) -> bool:
     return not is_off or (length is not None and tokens >= length)
 
 
-def shorter_steps(facts: RunFacts) -> Iterator[Way]:
-    """Half of the tokens of a step; without a value where the run states none."""
+def shorter_steps(facts: RunFacts, missing: float | None = None) -> Iterator[Way]:
+    """Half of the tokens of a step; without a value where the run states none. Activations
+    shrink by no more than as large a part."""
+    for way, part in _shorter_steps(facts):
+        most = part * (facts.figure("profile_bytes") or math.inf)
+        if missing is not None and missing > most:
+            yield replace(
+                way, price=not_enough(missing, way.price), changes={}, kind="no help"
+            )
+        else:
+            yield way
+
+
+def _shorter_steps(facts: RunFacts) -> Iterator[tuple[Way, float]]:
+    """A way to shorter steps, and the part of the activations that it can save at most."""
     tokens = facts.summary.setting("max_num_batched_tokens")
     peak = facts.figure("profile_bytes")
     price = "prompts run in more pieces, fewer requests at once"
     if tokens is None and facts.summary.setting("max_num_seqs") == 1:
-        yield Way("a smaller --max-num-batched-tokens", "prompts run in more pieces")
+        yield (
+            Way("a smaller --max-num-batched-tokens", "prompts run in more pieces"),
+            1.0,
+        )
         return
     if tokens is None:
-        yield Way("a smaller --max-num-batched-tokens or --max-num-seqs", price)
+        yield Way("a smaller --max-num-batched-tokens or --max-num-seqs", price), 1.0
         return
     if not allows_step(facts, tokens // 2):
-        yield Way(
+        way = Way(
             "a smaller --max-num-seqs, or chunked prefill, which lets a step be shorter than "
             "the longest prompt",
             price,
         )
+        yield way, 1.0
         return
     if tokens < 2 * MIN_TOKENS:
         return
     room = f" (now {format_bytes(peak)})" if peak else ""
-    yield Way.that_sets(
+    way = Way.that_sets(
         price,
         f": activations{room} shrink with it",
         max_num_batched_tokens=int(tokens) // 2,
     )
+    yield way, 0.5
 
 
 def fewer_logits(facts: RunFacts, found: Failed) -> Iterator[Way]:
