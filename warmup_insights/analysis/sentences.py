@@ -422,8 +422,14 @@ def devices_of_a_rank(summary: RunSummary) -> int:
     tensors are divided (tpu-inference `worker/tpu_worker.py`); elsewhere one."""
     if summary.device.kind not in ("tpu", "neuron"):
         return 1
+    ranks = summary.ranks or 1
     devices = summary.setting("tensor_parallel_size") or 1
-    return max(1, int(devices // (summary.ranks or 1)))
+    if (stated := summary.setting("total_devices")) is not None:
+        # Of one pipeline stage of one engine (`layers/common/sharding.py`).
+        devices = stated
+        for size in ("pipeline_parallel_size", "data_parallel_size"):
+            ranks //= int(summary.setting(size) or 1)
+    return max(1, int(devices // max(1, ranks)))
 
 
 def ranks_text(summary: RunSummary) -> str:
