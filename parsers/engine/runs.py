@@ -364,9 +364,9 @@ class OpenRun:
         name = record.process or ""
         is_child = _OF_VLLM.match(name) is not None and not name.startswith(FRONT)
         is_config = any(isinstance(item, ConfigRecorded) for item in made)
+        is_first = imports_unnamed(rule, record) or rule.starts == ENGINE_CONFIG
         if self.tracker.failures.has_ended and (
-            (not is_child and is_config)
-            or (later > EARLIER_S and imports_unnamed(rule, record))
+            (not is_child and is_config) or (later > EARLIER_S and is_first)
         ):
             return True
         is_bare = record.process is None and rule.name not in IMPORTING
@@ -547,9 +547,11 @@ class OpenRun:
         return is_near and self.tracker.usage.is_waited_for
 
     def is_near(self, time: float) -> bool:
-        """Whether a line of this time can go on with the run without what lies between."""
+        """Whether a line of this time can go on with the run without what lies between: what
+        an engine prints that failed follows soon."""
         last = self.last_time
-        return last is not None and -EARLIER_S <= time - last <= IDLE_S
+        limit = EARLIER_S if self.tracker.failures.has_ended else IDLE_S
+        return last is not None and -EARLIER_S <= time - last <= limit
 
     def since_last(self, time: float | None) -> float:
         """How long after the last line a time is, in seconds; 0 without both times."""

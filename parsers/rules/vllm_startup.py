@@ -227,6 +227,20 @@ CONFIG_RULES: tuple[LineRule, ...] = (
         ),
     ),
     line_rule(
+        "headless_version",
+        ") headless multiproc executor",
+        # `entrypoints/cli/serve.py run_headless`: the engine is on another host.
+        r"Launching vLLM \(v(?P<version>[^\s)]{1,80})\) headless multiproc executor",
+        ConfigRecorded,
+        Sample(
+            "INFO 07-22 22:51:57 [serve.py:212] Launching vLLM (v0.25.2) headless multiproc "
+            "executor, with head node address 10.0.0.1:25000 for torch.distributed process "
+            "group.",
+            {"version": "0.25.2"},
+        ),
+        startup_only=True,
+    ),
+    line_rule(
         "libraries_of_rocm",
         ("librccl.so", "ROCmFlashAttention"),
         r"(?:(?:Loading|Found) nccl from library \S{0,200}librccl\.so|"

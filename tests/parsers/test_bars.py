@@ -436,3 +436,14 @@ def test_a_kind_of_graphs_whose_count_is_cut_off_leaves_the_number_unknown():
         "Capturing CUDA graphs (decode, FULL): 100%|##| 35/35 [00:03<00:00, 9.10it/s]\n"
     )
     assert summary_of(events(piecewise + cut + whole))["graphs"]["captured"] == 67 + 35
+
+
+def test_a_bar_over_buckets_without_a_step_states_how_many_there_are():
+    bars = (
+        "Prompt warmup processing:   0%|   | 0/39 [00:32<?, ?item/s]\n"
+        "Decode warmup processing:   0%|   | 0/20 [00:39<?, ?item/s\n"
+    )
+    summary = summary_of(events(bars))
+    counts = {phase: row["generated"] for phase, row in summary["buckets"].items()}
+    assert counts == {"prompt": 39, "decode": 20}
+    assert summary["device"]["kind"] == "hpu"

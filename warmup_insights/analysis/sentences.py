@@ -68,7 +68,7 @@ def not_a_start(summary: RunSummary) -> str | None:
     known = (times.wall_s, times.warmup_s, summary.memory, summary.buckets,
              summary.graphs, summary.sampler, summary.defrag, summary.compile,
              None if summary.benchmarks else summary.engine.name,
-             times.phases or None)  # fmt: skip
+             times.phases or None, summary.progress.index)  # fmt: skip
     if any(part is not None for part in known) or summary.status != "unknown":
         return None
     found = [
@@ -78,7 +78,9 @@ def not_a_start(summary: RunSummary) -> str | None:
         count_text(len(summary.notes), "note"),
     ]
     holds = ", ".join(text for text in found if text)
-    return f"no start-up in this file; it holds {holds or 'no figure of one'}"
+    return "no start-up was read in this file" + (
+        f"; it holds {holds}" if holds else ""
+    )
 
 
 def count_of(number: float, one: str, many: str | None = None) -> str:
