@@ -467,11 +467,9 @@ def _split_records(
     elif tail.strip():
         *bars, last = _bars(tail)
         records = [replace(base, message=bar) for bar in bars]
-        named = _PROCESS_RE.match(last.lstrip()) if bars else None
-        if named is not None:
-            # Of a line that was printed over the bar, without a logger.
-            base, last = replace(base), last.lstrip()[named.end() :]
-            _set_process(base, *named.group(*_PARTS))
+        if bars:
+            # Of a line that was printed over the bar.
+            last, base = _peel_front(last.lstrip(), replace(base))
         base.message = last
         records.append(base)
     for record in records:

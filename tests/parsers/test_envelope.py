@@ -444,3 +444,13 @@ def test_lines_without_times_are_a_start_without_times():
     assert summary["engine"]["version"] == "0.23.0"
     assert summary["time"]["engine_init_s"] == 39.05
     assert summary["time"]["wall_s"] is None
+
+
+@pytest.mark.parametrize("process", ["", "(Worker pid=7) "])
+def test_a_head_without_a_time_behind_a_bar_is_one_too(process):
+    bar = "Capturing CUDA graphs (decode, FULL): 100%|#| 2/2 [00:01<00:00,  1.00it/s]"
+    head = "INFO [gpu_model_runner.py:2718] "
+    first, last = peel(f"{bar}{process}{head}Graph capturing finished in 4 secs")
+    assert (first.message, first.level) == (bar, None)
+    assert (last.message, last.level) == ("Graph capturing finished in 4 secs", "INFO")
+    assert last.pid == (7 if process else None)
