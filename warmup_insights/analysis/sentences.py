@@ -78,9 +78,9 @@ def not_a_start(summary: RunSummary) -> str | None:
         count_text(len(summary.notes), "note"),
     ]
     holds = ", ".join(text for text in found if text)
-    return "no start-up was read in this file" + (
-        f"; it holds {holds}" if holds else ""
-    )
+    if not holds:
+        return "no start-up was read in this file"
+    return f"no start-up in this file; it holds {holds}"
 
 
 def count_of(number: float, one: str, many: str | None = None) -> str:
@@ -430,7 +430,7 @@ def devices_of_a_rank(summary: RunSummary) -> int:
         # Of one pipeline stage of one engine (`layers/common/sharding.py`).
         devices = stated
         for size in ("pipeline_parallel_size", "data_parallel_size"):
-            ranks //= int(summary.setting(size) or 1)
+            ranks //= max(1, int(summary.setting(size) or 1))
     return max(1, int(devices // max(1, ranks)))
 
 
