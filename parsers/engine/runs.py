@@ -238,6 +238,8 @@ class OpenRun:
     """Of processes that exist once per engine."""
     _names: set[str | None] = field(default_factory=set)
     """Of processes that printed lines of the engine; None for one without a name."""
+    _has_devices: bool = False
+    """A line stated of how many devices the engine is."""
     _is_parted: bool = False
     """One process makes several engines."""
     _address: str | None = None
@@ -712,6 +714,12 @@ class OpenRun:
             self._before_gaps = None
             self.ready_line = self.ready_line or event.line
         elif isinstance(event, ConfigRecorded):
+            if "total_devices" in event.settings and self._has_devices:
+                # An engine that was made looks at its configuration again, without the data
+                # parallel ranks that it took over (tpu-inference `tpu_platform.py`).
+                kept = {k: v for k, v in event.settings.items() if k != "total_devices"}
+                event = structs.replace(event, settings=kept)
+            self._has_devices |= "total_devices" in event.settings
             self.ranks.set_sizes(event.settings)
             self.has_several |= _has_several(event.settings)
             self.settings |= _shared_settings(event)

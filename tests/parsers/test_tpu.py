@@ -456,6 +456,10 @@ ENGINE = (
     [
         (SHARDING.format(4) + ENGINE.format(""), "1 rank with 4 devices"),
         (
+            SHARDING.format(4) + ENGINE.format("") + SHARDING.format(2),
+            "1 rank with 4 devices",
+        ),
+        (
             ENGINE.format("")
             + "(EngineCore pid=7) INFO 06-26 20:22:56 [tpu_runner.py:885] Init mesh | "
             "mesh=Mesh('data': 1, 'expert': 4, 'model': 2, axis_types=(Auto, Auto))\n",
