@@ -63,13 +63,6 @@ _OTHER: tuple[LineRule, ...] = (
         "elided", "...", r"\s{0,8}(?:#\s?)?\.\.\.\s*$", Elided, "...", startup_only=True
     ),
     line_rule(
-        "bar_cut",
-        "Capturing CUDA graph",
-        r"Capturing CUDA graph[\w ,()-]{0,60}:\s{1,4}\d{1,3}%\|[^\d\[]{0,400}$",
-        None,
-        "Capturing CUDA graph shapes: 100%|██████████",
-    ),
-    line_rule(
         "startup_chatter",
         (
             "KV cache",

@@ -39,9 +39,10 @@ _HEAD = (
     rf"(?P<level>{LEVELS}) (?P<stamp>\d\d-\d\d \d\d:\d\d:\d\d|hh:mm:ss) "
     r"\[?(?P<file>[^\s\]]{1,240}?:[\d#]{1,7}):?(?:\]|(?=\s)) ?"
 )
-# Ray prints `(pid=N)` until its actor has a name.
+# Ray prints `(pid=N)` until its actor has a name; vLLM 0.10 has the groups of a worker behind
+# a space.
 _PROCESS = (
-    r"\((?:(?P<name>[A-Za-z_][\w.:-]{0,60}(?: (?:TP|PP|DP|EP)\d{1,4})?) )?"
+    r"\((?:(?P<name>[A-Za-z_][\w.:-]{0,60}(?: (?:(?:DP|PP|TP|EP)\d{1,4}_?){1,4})?) )?"
     r"(?:rank=(?P<rank>\d{1,5}) )?pid=(?P<pid>\d{1,9})(?:, ip=(?P<host>[^)]{0,60}))?\)"
 )
 OF_VLLM = re.compile(
@@ -56,14 +57,25 @@ _LONGEST_HEAD = 512
 """More characters than `_OWN_HEAD` takes; what is longer is not kept."""
 _RECORD = re.compile(_HEAD)
 _PROCESS_RE = re.compile(_PROCESS + r" ?")
+# Where the numbers that differ between starts were taken out.
+_UNNUMBERED = re.compile(
+    r"\((?P<name>(?:APIServer|EngineCore|(?:Vllm)?Worker)(?:[_ ][\w.-]{1,60})?)\) "
+    rf"(?=(?:{LEVELS})\b)"
+)
 # Formats of the standard library, as `VLLM_LOGGING_CONFIG_PATH` sets them for vLLM's loggers.
 _TIME = r"[\[(]?(?P<stamp>\d{4}-\d\d-\d\d[ T]\d\d:\d\d:\d\d(?:[.,]\d{1,9})?)"
 _BETWEEN = r"[\]\[)(|: -]{1,12}"
 _LOGGER = r"(?P<file>(?:vllm|tpu_inference)[\w.]{0,160})"
 _BEFORE_TEXT = r" {0,8}\]? ?[|:-]? ?"
-# The heads of loggers of their own: flashinfer's, the root logger's as aiter sets it, NIM's,
+# vLLM's own where the time or the line of the module was taken out, at the front of a line;
+# the heads of loggers of their own: flashinfer's, the root logger's as aiter sets it, NIM's,
 # those of neuronx-distributed, libneuronxla and verl; then those formats.
 _OTHER_HEADS = (
+    re.compile(
+        rf"(?P<level>{LEVELS}) (?:(?P<stamp>\d\d-\d\d \d\d:\d\d:\d\d) |\.{{3}} )?"
+        r"\[(?P<file>[\w./-]{1,160}\.py(?::\d{1,7})?)\] "
+    ),
+    re.compile(rf"(?P<level>{LEVELS})(?P<stamp>)(?P<file>) \.{{3}} "),
     re.compile(
         r"(?P<stamp>\d{4}-\d\d-\d\d \d\d:\d\d:\d\d,\d{3}) - "
         rf"(?P<level>{LEVELS}) - (?P<file>[\w./]{{1,100}}:\d{{1,7}}) - [\w.]{{1,100}}: "
@@ -313,6 +325,10 @@ def _peel_one(rest: str, base: Record) -> str | None:
     if match is not None:
         _set_process(base, *match.group(*_PARTS))
         return rest[match.end() :]
+    match = _UNNUMBERED.match(rest)
+    if match is not None:
+        base.process = match["name"]
+        return rest[match.end() :]
     if _RECORD.match(rest) is not None:
         return None
     if (shorter := _peel_other_head(rest, base)) is not None:
@@ -365,8 +381,8 @@ def _peel_other_head(rest: str, base: Record) -> str | None:
 
 
 def _file_of(logger: str) -> str:
-    """The file, without a line, of the module that a logger has its name from."""
-    return f"{logger.rpartition('.')[2]}.py:"
+    """The file, without a line, of the module that a logger has its name from or states."""
+    return f"{logger.removesuffix('.py').rpartition('.')[2]}.py:"
 
 
 def _after_outer(line: str, end: int, base: Record) -> str:
@@ -451,11 +467,9 @@ def _split_records(
     elif tail.strip():
         *bars, last = _bars(tail)
         records = [replace(base, message=bar) for bar in bars]
-        named = _PROCESS_RE.match(last.lstrip()) if bars else None
-        if named is not None:
-            # Of a line that was printed over the bar, without a logger.
-            base, last = replace(base), last.lstrip()[named.end() :]
-            _set_process(base, *named.group(*_PARTS))
+        if bars:
+            # Of a line that was printed over the bar.
+            last, base = _peel_front(last.lstrip(), replace(base))
         base.message = last
         records.append(base)
     for record in records:

@@ -19,6 +19,7 @@ from parsers.base import LineRule, Made, module_of
 from parsers.dialects.reference import ENGINE as REFERENCE
 from parsers.engine.envelope import Record
 from parsers.engine.signals import BarUpdate, FailureLine
+from parsers.engine.steps import STEP_BARS
 from warmup_insights.model.events import ConfigRecorded
 
 SHARED, WANTED, CONFIGURED, OWN, DETECTED = range(1, 6)
@@ -209,6 +210,7 @@ class Evidence:
                 self._add_device(_device_of_error(item.message), OWN)
             elif isinstance(item, BarUpdate):
                 self._add_device("cuda" if "CUDA" in item.name else None, SHARED)
+                self._add_device("hpu" if item.name in STEP_BARS else None, OWN)
             elif isinstance(item, ConfigRecorded):
                 self._add_config(item, rule)
 

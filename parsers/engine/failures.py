@@ -55,6 +55,15 @@ _START_FAILED = re.compile(
     r"(?:vllm(?: [\w-]{1,20})?|api_server\.py): error: |"
     r"/(?:vllm/_|vllm_gaudi/|habana_frameworks/)[^\s:]{0,200}: undefined symbol"
 )
+_CHECKED = re.compile(
+    r"Invalid repository ID or local directory specified|No available memory for the cache b|"
+    r"larger than the (?:maximum number of tokens that can be stored in KV cache|"
+    r"available KV cache memory)|on startup is less than desired GPU memory utilization|"
+    r"greater than the derived max_model_len|must be divisible by tensor parallel size"
+)
+"""What vLLM alone raises, and only while it reads settings, looks at the device or divides its
+memory (`transformers_utils/config.py`, `config/model.py`, `v1/worker/utils.py`,
+`v1/core/kv_cache_utils.py`)."""
 _OTHER_END = re.compile(
     r"BrokenPipeError: \[Errno 32\]|ConnectionResetError: \[Errno 104\]|EOFError\b|"
     r"Fatal Python error: Aborted"
@@ -148,7 +157,8 @@ class Traceback:
                 self._has_frame = self._has_frame or item.is_of_start
                 self._is_proven |= self._has_frame and matched.record.is_error
             elif isinstance(item, FailureLine):
-                failed = _START_FAILED.search(item.message) is not None
+                words = (_START_FAILED, _CHECKED)
+                failed = any(each.search(item.message) for each in words)
                 self._is_proven = self._is_proven or failed or self._has_frame
             else:
                 return

@@ -2,8 +2,9 @@
 
 A rank follows from the name of a process, its pid or what it states itself. Prefixes by
 age: vLLM `_add_prefix` and `set_process_title`; V0 workers have no number and rank 0 no
-prefix at all. Rank is the global one: data, pipeline, then tensor parallel, as in vLLM
-`distributed/parallel_state.py`. A process that has no peers has no rank.
+prefix at all. Rank is the global one: data, pipeline, prefill context, then tensor parallel,
+as in vLLM `distributed/parallel_state.py`; decode context groups are parts of tensor parallel
+ones. A process that has no peers has no rank.
 """
 
 from __future__ import annotations
@@ -18,7 +19,7 @@ from parsers.engine.envelope import Record
 from parsers.engine.evidence import MAX_PROCESSES
 from parsers.engine.signals import RankNamed
 
-_PARTS = re.compile(r"(?:^|[_ ])(DP|PP|TP|EP)(\d{1,4})(?![\d])")
+_PARTS = re.compile(r"(?:^|[_ ])(DP|PP|PCP|TP|EP)(\d{1,4})(?![\d])")
 _NUMBER = re.compile(r"VllmWorker-(\d{1,4})")
 _CORE = re.compile(r"EngineCore_(?:DP)?(\d{1,4})$")
 MAX_RANKS = 4096
@@ -60,8 +61,8 @@ class RankTable:
     def __init__(self) -> None:
         self._by_pid: dict[int, int] = {}
         self._by_name: dict[tuple[str, int], int] = {}
-        self._places: set[tuple[int, int, int]] = set()
-        """Data, pipeline and tensor parallel rank of those in `_by_name`."""
+        self._places: set[tuple[int, int, int, int]] = set()
+        """Data, pipeline, prefill context and tensor parallel rank of those in `_by_name`."""
         self._pids_of_equals: dict[str | int, list[int]] = {}
         self._stated: dict[tuple[int, int], int] = {}
         """The first process that stated a rank of a world of some size."""
@@ -173,6 +174,7 @@ class RankTable:
         for key, part in (
             ("tensor_parallel_size", "TP"),
             ("pipeline_parallel_size", "PP"),
+            ("prefill_context_parallel_size", "PCP"),
         ):
             size = settings.get(key)
             if isinstance(size, int) and 0 < size <= MAX_RANKS:
@@ -237,7 +239,7 @@ class RankTable:
     @property
     def _num_workers(self) -> int:
         """Of one engine, by its settings; 1 where they are unknown."""
-        return self._sizes.get("TP", 1) * self._sizes.get("PP", 1)
+        return math.prod(self._sizes.values())
 
     @property
     def has_processes(self) -> bool:
@@ -278,9 +280,9 @@ class RankTable:
         """
         stated = set(self._by_pid.values())
         stated |= self._seen - set(self._unnumbered.values())
-        workers = len(self._unnumbered) + self._has_driver if self._unnumbered else 0
-        if _UNNUMBERED[0] in self._names:
-            workers = max(workers, 2)  # they exist beside a rank 0 only
+        # `VllmWorkerProcess` exists beside a rank 0 only.
+        has_driver = self._has_driver or _UNNUMBERED[0] in self._names
+        workers = len(self._unnumbered) + has_driver if self._unnumbered else 0
         product = self._num_workers
         if is_one_process_each and not 0 < self._world_size < product:
             workers = max(workers, product * (self._num_engines or 1))
@@ -288,9 +290,8 @@ class RankTable:
         is_count = _is_count(stated) and not self._is_part_of_grid()
         if not (self._world_size or self._sizes or is_count):
             return 0
-        is_open = len(self._unnumbered) == 1 or (
-            self._unnumbered and self._hides_workers
-        )
+        are_all = len(self._unnumbered) > 1 and workers & (workers - 1) == 0
+        is_open = self._unnumbered and (self._hides_workers or not are_all)
         is_one_of_several = bool(is_open) and not (stated or self._sizes)
         if self._world_size or (seen > 1 and not is_one_of_several):
             return seen
@@ -367,7 +368,7 @@ class RankTable:
     def _numbered(self, record: Record, parts: dict[str, int]) -> int:
         name = record.process or ""
         engine = self._engine_of(record.pid, name)
-        pipeline, tensor = (parts.get(part, 0) for part in ("PP", "TP"))
+        pipeline, context, tensor = (parts.get(part, 0) for part in ("PP", "PCP", "TP"))
         # An engine with a server of its own is alone in its log, whichever of several it is.
         is_alone = self._is_of_its_own and len(self._data_ranks) <= 1
         data = 0 if is_alone else parts.get("DP", engine)
@@ -377,12 +378,13 @@ class RankTable:
         if len(parts) == 1 and engine == 0 and not self._has_engines:
             # A name has each group of more than one rank (vLLM `v1/executor/
             # multiproc_executor.py setup_proc_title_and_log_prefix`): there is no other.
-            only = data + pipeline + tensor
+            only = data + pipeline + context + tensor
             if record.pid is None or only not in self._by_pid.values():
                 return only
         sizes = self._sizes
         if "TP" in sizes:
-            return (data * sizes.get("PP", 1) + pipeline) * sizes["TP"] + tensor
+            stage = data * sizes.get("PP", 1) + pipeline
+            return (stage * sizes.get("PCP", 1) + context) * sizes["TP"] + tensor
         # The sizes of the groups are unknown: others than the first tensor parallel ones are
         # numbered above them as they appear, and no two have one number.
         known = self._by_name.get((name, engine))
@@ -392,13 +394,13 @@ class RankTable:
             used = {*self._by_name.values(), *self._by_pid.values()}
             known = (
                 tensor
-                if data == 0 and pipeline == 0
+                if data == pipeline == context == 0
                 else max(self._seen, default=0) + 1
             )
             if known in used:
                 known = max(used | self._seen) + 1
             self._by_name[name, engine] = known
-            self._places.add((data, pipeline, tensor))
+            self._places.add((data, pipeline, context, tensor))
         return known
 
     def _is_part_of_grid(self) -> bool:

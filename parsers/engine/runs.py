@@ -238,6 +238,8 @@ class OpenRun:
     """Of processes that exist once per engine."""
     _names: set[str | None] = field(default_factory=set)
     """Of processes that printed lines of the engine; None for one without a name."""
+    _has_devices: bool = False
+    """A line stated of how many devices the engine is."""
     _is_parted: bool = False
     """One process makes several engines."""
     _address: str | None = None
@@ -367,9 +369,9 @@ class OpenRun:
         is_config = any(
             isinstance(item, ConfigRecorded) and not item.environment for item in made
         )
+        is_first = imports_unnamed(rule, record) or rule.starts == ENGINE_CONFIG
         if self.tracker.failures.has_ended and (
-            (not is_child and is_config)
-            or (later > EARLIER_S and imports_unnamed(rule, record))
+            (not is_child and is_config) or (later > EARLIER_S and is_first)
         ):
             return True
         is_bare = record.process is None and rule.name not in IMPORTING
@@ -550,9 +552,11 @@ class OpenRun:
         return is_near and self.tracker.usage.is_waited_for
 
     def is_near(self, time: float) -> bool:
-        """Whether a line of this time can go on with the run without what lies between."""
+        """Whether a line of this time can go on with the run without what lies between: what
+        an engine prints that failed follows soon."""
         last = self.last_time
-        return last is not None and -EARLIER_S <= time - last <= IDLE_S
+        limit = EARLIER_S if self.tracker.failures.has_ended else IDLE_S
+        return last is not None and -EARLIER_S <= time - last <= limit
 
     def since_last(self, time: float | None) -> float:
         """How long after the last line a time is, in seconds; 0 without both times."""
@@ -713,6 +717,12 @@ class OpenRun:
             self._before_gaps = None
             self.ready_line = self.ready_line or event.line
         elif isinstance(event, ConfigRecorded):
+            if "total_devices" in event.settings and self._has_devices:
+                # An engine that was made looks at its configuration again, without the data
+                # parallel ranks that it took over (tpu-inference `tpu_platform.py`).
+                kept = {k: v for k, v in event.settings.items() if k != "total_devices"}
+                event = structs.replace(event, settings=kept)
+            self._has_devices |= "total_devices" in event.settings
             self.ranks.set_sizes(event.settings)
             self.has_several |= _has_several(event.settings)
             self.settings |= _shared_settings(event)

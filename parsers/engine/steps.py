@@ -114,6 +114,8 @@ class BarClock:
     """What was read of a warm-up bar so far."""
 
     total: int
+    line: int
+    """Of its first state."""
     done: int = 0
     """Steps that were reported."""
     elapsed_s: float = 0.0
@@ -401,7 +403,7 @@ def warmup_bar(
     clock = state.clocks.get(phase)
     is_known = clock is not None and clock.total == made.total
     if clock is None or not (is_known and (is_shared or made.done >= clock.done)):
-        clock = state.clocks[phase] = BarClock(total=made.total)
+        clock = state.clocks[phase] = BarClock(total=made.total, line=origin.line)
         step = state.step
         clock.has_lines = step is not None and step.signal.phase == phase
         clock.average = Average() if made.done <= 1 else None
@@ -446,6 +448,15 @@ def warmup_bar(
         time=origin.time if items == 1 else None,
     )
     return steps
+
+
+def untouched_bars(state: RankState, rank: int | None) -> list[Event]:
+    """How many buckets there are by bars of which no step ended in the lines."""
+    return [
+        BucketsGenerated(phase=phase, count=clock.total, rank=rank, line=clock.line)
+        for phase, clock in state.clocks.items()
+        if not (clock.done or clock.has_lines or phase in state.generated)
+    ]
 
 
 def _took(

@@ -77,6 +77,7 @@ from parsers.engine.steps import (
     open_stage,
     profiled_graphs,
     stage_bar,
+    untouched_bars,
     warmup_bar,
 )
 from warmup_insights.model.events import (
@@ -214,6 +215,7 @@ class RunTracker:
             events += end_step(state, None, is_finished=False)
             events += self._flush(state, origin)
             events += [*captures_done(state), *open_stage(state)]
+            events += untouched_bars(state, rank)
             if state.open_traceback is not None and not self.failures.is_known:
                 # The last line of it, which holds the error, is not there.
                 at, phase = state.open_traceback

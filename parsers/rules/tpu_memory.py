@@ -82,11 +82,19 @@ _SHARDS = ("data", "attn_dp", "attn_dp_expert")
 
 
 def _mesh(match: re.Match[str]) -> list[Made]:
-    """Into how many shards an engine divides its requests: each has its own KV blocks."""
-    sizes = dict(re.findall(r"'(\w{1,20})': (\d{1,5})", match["axes"]))
-    shards = math.prod(int(sizes.get(axis, 1)) for axis in _SHARDS)
-    known = ConfigRecorded(settings={"total_dp_size": shards})
-    return [known] if shards > 1 else []
+    """Of how many devices an engine is, and into how many shards it divides its requests: each
+    has its own KV blocks."""
+    found = re.findall(r"'(\w{1,20})': (\d{1,5})", match["axes"])
+    sizes = {axis: int(size) for axis, size in found}
+    shards = math.prod(sizes.get(axis, 1) for axis in _SHARDS)
+    settings = {"total_devices": math.prod(sizes.values())}
+    if shards > 1:
+        settings["total_dp_size"] = shards
+    return [ConfigRecorded(settings=settings)]
+
+
+def _sharding(match: re.Match[str]) -> Made:
+    return ConfigRecorded(settings={"total_devices": int(match["devices"])})
 
 
 def _states_kept(match: re.Match[str]) -> list[Made]:
@@ -148,10 +156,27 @@ MEMORY_RULES: tuple[LineRule, ...] = (
         Sample(
             "INFO 10-21 20:56:14 [tpu_runner.py:885] Init mesh | mesh=Mesh('data': 2, "
             "'attn_dp': 3, 'model': 4, axis_types=(Auto, Auto, Auto))",
-            {"settings": {"total_dp_size": 6}},
+            {"settings": {"total_devices": 24, "total_dp_size": 6}},
         ),
-        "INFO 10-21 20:56:14 [tpu_runner.py:885] Init mesh | mesh=Mesh('data': 1, "
-        "'model': 8, axis_types=(Auto, Auto))",
+        Sample(
+            "INFO 10-21 20:56:14 [tpu_runner.py:885] Init mesh | mesh=Mesh('data': 1, "
+            "'model': 8, axis_types=(Auto, Auto))",
+            {"settings": {"total_devices": 8}},
+        ),
+        engine="tpu-inference",
+    ),
+    tpu_rule(
+        "tpu_sharding",
+        "Initialized sharding configuration",
+        # `platforms/tpu_platform.py`, before there are devices.
+        r"Initialized sharding configuration: ShardingConfigManager\(total_devices="
+        r"(?P<devices>\d{1,5})\b",
+        _sharding,
+        Sample(
+            "INFO 11-04 22:31:49 [tpu_jax.py:118] Initialized sharding configuration: "
+            "ShardingConfigManager(total_devices=8, device_indexes=None)",
+            {"settings": {"total_devices": 8}},
+        ),
         engine="tpu-inference",
     ),
     tpu_rule(

@@ -420,17 +420,27 @@ FAILURE_RULES: tuple[LineRule, ...] = (
     ),
     line_rule(
         "failure_frame_capture",
-        ("output = self.runnable(", "/torch/cuda/graphs.py"),
+        ("output = self.runnable(", "torch/cuda/graphs.py"),
         # Of `compilation/cuda_graph.py` what runs inside `torch.cuda.graph`; without a
         # capture it returns what the same call gives.
         r"\s{0,20}(?:output = self\.runnable\(\*args, \*\*kwargs\)|"
-        r'File "[^"]{1,200}/torch/cuda/graphs\.py", line \d{1,7}, in '
+        r'File "(?:[^"]{1,200}/)?torch/cuda/graphs\.py", line \d{1,7}, in '
         r"(?:__enter__|__exit__|capture_begin|capture_end))\s*$",
         FrameSeen,
         "(EngineCore_DP0 pid=3) ERROR 07-16 19:47:26 [core.py:866]     output = "
         "self.runnable(*args, **kwargs)",
         '  File "/x/torch/cuda/graphs.py", line 265, in capture_end',
         fixed={"phase": "graph_capture", "is_weak": True},
+        startup_only=True,
+    ),
+    line_rule(
+        "failure_frame_called",
+        "model_runner.capture_model()",
+        # `v1/worker/gpu_worker.py`, where a page left out the functions.
+        r"\s{0,20}(?:\w{1,40} = )?self\.model_runner\.capture_model\(\)\s*$",
+        FrameSeen,
+        "    cuda_graph_memory_bytes = self.model_runner.capture_model()",
+        fixed={"phase": "graph_capture"},
         startup_only=True,
     ),
     line_rule(

@@ -51,6 +51,17 @@ def _item_seconds(match: re.Match[str]) -> tuple[float | None, float]:
     return 1.0 / drawn, DRAWN_ERROR / drawn**2
 
 
+def _cut_bar(match: re.Match[str]) -> list[Made]:
+    """How many graphs of the second kind there are is behind the end of the line, and so
+    the number of all."""
+    if match["full"] is None:
+        return []
+    return [
+        GraphMemoryEstimated(modes=["FULL", "PIECEWISE"]),
+        PhaseMarked(name="graph_capture", edge="start"),
+    ]
+
+
 def _profiled(match: re.Match[str]) -> list[Made]:
     begun = PhaseMarked(name="graph_memory_profile", edge="start")
     if match["kinds"] is None:
@@ -156,6 +167,18 @@ GRAPH_RULES: tuple[LineRule, ...] = (
             },
         ),
         anywhere=True,
+    ),
+    line_rule(
+        "bar_cut",
+        "Capturing CUDA graph",
+        r"Capturing CUDA graph[\w ]{0,20}(?: \([\w ,-]{1,40}?(?P<full>FULL)?\))?:\s{1,4}"
+        r"\d{1,3}%\|[^\d\[]{0,400}$",
+        _cut_bar,
+        "Capturing CUDA graph shapes: 100%|██████████",
+        Sample(
+            "Capturing CUDA graphs (decode, FULL): 100%|██████████",
+            {"modes": ["FULL", "PIECEWISE"]},
+        ),
     ),
     cuda_rule(
         "graphs_captured",

@@ -322,7 +322,6 @@ NOTE_RULES: tuple[LineRule, ...] = (
             "Torch profiler disabled",
             "Running batch with cudagraph_mode: ",
             "Dumping ",
-            "Initialized sharding configuration",
             "[MoE requantization]",
             "Hybrid KV cache layout",
             "Compilation num_layers = ",
@@ -331,9 +330,8 @@ NOTE_RULES: tuple[LineRule, ...] = (
         r"(?:embedding weights|lm_head weights|topk_indices_buffer) with the draft|"
         r"(?:Rank \d{1,5}: )?Torch profiler disabled|Dumping scheduler (?:output|stats)|"
         r"Running batch with cudagraph_mode: |"
-        # tpu-inference `tpu_platform.py`, `layers/`, `runner/kv_cache_manager.py`.
-        r"Initialized sharding configuration: |\[MoE requantization\]: re-quantizing MoE "
-        r"weights to |Hybrid KV cache layout: num_kv_cache_groups=|Compilation num_layers = \d",
+        # tpu-inference `layers/`, `runner/kv_cache_manager.py`.
+        r"\[MoE requantization\]: re-quantizing MoE weights to |Hybrid KV cache layout: num_kv_cache_groups=|Compilation num_layers = \d",
         None,
         "INFO 07-26 03:15:01 [llm_base_proposer.py:1473] Sharing target model "
         "embedding weights with the draft model.",
@@ -343,8 +341,6 @@ NOTE_RULES: tuple[LineRule, ...] = (
         "cudagraph_mode: NONE, batch_descriptor: BatchDescriptor(num_tokens=3)",
         "ERROR 06-13 21:02:05 [dump_input.py:81] Dumping scheduler stats: "
         "SchedulerStats(num_running_reqs=1, kv_cache_usage=0.5)",
-        "INFO 11-04 22:31:49 [tpu_jax.py:118] Initialized sharding configuration: "
-        "ShardingConfigManager(total_devices=8)",
         "INFO 06-26 20:50:03 [moe_weights.py:1239] [MoE requantization]: "
         "re-quantizing MoE weights to float8_e4m3fn",
         "INFO 06-26 20:33:42 [kv_cache_manager.py:912] Hybrid KV cache layout: "

@@ -49,7 +49,7 @@ def _arguments(match: re.Match[str]) -> list[Made]:
 
 
 def _engine(match: re.Match[str]) -> list[Made]:
-    settings = settings_of(match["rest"])
+    settings = settings_of(match["rest"].removesuffix(" ..."))
     if "max_seq_len" in settings:
         settings["max_model_len"] = settings.pop("max_seq_len")
     model, device = settings.get("model"), settings.get("device_config")
@@ -193,7 +193,8 @@ CONFIG_RULES: tuple[LineRule, ...] = (
         "engine_config",
         ("LLM engine (v", "LLM engine with config"),
         r"Initializing an? (?:LLM engine|(?:V[01] )?LLM engine \(v(?P<version>[^\s)]{1,80})\))"
-        r" with config: (?P<rest>.*)",
+        # A page states the version and leaves the rest out.
+        r"(?: with config: |(?<=\))(?: ?(?:\.{3}|…) ?|$))(?P<rest>.*)",
         _engine,
         Sample(
             "INFO 11-20 07:31:58 [core.py:116] Initializing a V1 LLM engine (v0.26.0) "
@@ -204,6 +205,11 @@ CONFIG_RULES: tuple[LineRule, ...] = (
             "INFO 01-11 15:51:02 llm_engine.py:70] Initializing an LLM engine with "
             "config: model='a/b', max_seq_len=4096, tensor_parallel_size=1",
             {"version": None, "model": "a/b"},
+        ),
+        Sample(
+            "INFO 08-28 16:49:33 [core.py:121] Initializing a V1 LLM engine (v0.27.1) ... "
+            "device_config=cpu, enable_prefix_caching=True ...",
+            {"version": "0.27.1", "device_kind": "cpu"},
         ),
         starts=3,
     ),
@@ -219,6 +225,20 @@ CONFIG_RULES: tuple[LineRule, ...] = (
             "data for V1 LLM engine (v0.26.0) with config: model='/m', device_config=hpu",
             {"version": "0.26.0", "model": "/m", "device_kind": "hpu"},
         ),
+    ),
+    line_rule(
+        "headless_version",
+        ") headless multiproc executor",
+        # `entrypoints/cli/serve.py run_headless`: the engine is on another host.
+        r"Launching vLLM \(v(?P<version>[^\s)]{1,80})\) headless multiproc executor",
+        ConfigRecorded,
+        Sample(
+            "INFO 07-22 22:51:57 [serve.py:212] Launching vLLM (v0.25.2) headless multiproc "
+            "executor, with head node address 10.0.0.1:25000 for torch.distributed process "
+            "group.",
+            {"version": "0.25.2"},
+        ),
+        startup_only=True,
     ),
     line_rule(
         "libraries_of_rocm",

@@ -147,7 +147,7 @@ def test_what_ended_serving_is_in_the_first_sentence(end, text):
 def test_nothing_is_said_of_a_run_without_events():
     run = RunRecord(run_id="a" * 12, source_kind="log")
     assert start_sentences(summarize(run, []).summary) == [
-        "No start-up in this file; it holds no figure of one."
+        "No start-up was read in this file."
     ]
 
 

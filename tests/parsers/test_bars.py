@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tests.helpers import REAL_LOGS, events, folded, of, read
+from tests.helpers import REAL_LOGS, events, folded, of, read, summary_of
 from warmup_insights.model.events import CaptureProgress, PhaseMarked, WarmupStep
 from warmup_insights.units import GIB
 
@@ -419,3 +419,31 @@ def test_a_line_that_was_printed_over_a_bar_has_its_process():
     )
     steps = of(WarmupStep, events(text))
     assert [step.bucket for step in steps] == [(1, 384, 0), (1, 256, 0)]
+
+
+def test_a_kind_of_graphs_whose_count_is_cut_off_leaves_the_number_unknown():
+    piecewise = (
+        "Capturing CUDA graphs (mixed prefill-decode, PIECEWISE): 100%|##| 67/67 "
+        "[00:05<00:00, 11.74it/s]\n"
+    )
+    cut = "Capturing CUDA graphs (decode, FULL): 100%|██\n"
+    assert summary_of(events(piecewise))["graphs"]["captured"] == 67
+    summary = summary_of(events(piecewise + cut))
+    assert summary["graphs"]["captured"] is None
+    assert summary["progress"]["stage"] == "graph_capture"
+    assert "done" not in summary["progress"]
+    whole = (
+        "Capturing CUDA graphs (decode, FULL): 100%|##| 35/35 [00:03<00:00, 9.10it/s]\n"
+    )
+    assert summary_of(events(piecewise + cut + whole))["graphs"]["captured"] == 67 + 35
+
+
+def test_a_bar_over_buckets_without_a_step_states_how_many_there_are():
+    bars = (
+        "Prompt warmup processing:   0%|   | 0/39 [00:32<?, ?item/s]\n"
+        "Decode warmup processing:   0%|   | 0/20 [00:39<?, ?item/s\n"
+    )
+    summary = summary_of(events(bars))
+    counts = {phase: row["generated"] for phase, row in summary["buckets"].items()}
+    assert counts == {"prompt": 39, "decode": 20}
+    assert summary["device"]["kind"] == "hpu"

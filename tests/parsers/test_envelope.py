@@ -393,3 +393,64 @@ def test_the_right_side_of_a_box_alone_is_taken_off():
     line = "(VllmWorker rank=1 pid=7) INFO 05-29 23:37:00 [x.py:1] Loaded 5.5 seconds      │"
     (record,) = peel(line)
     assert (record.message, record.rank) == ("Loaded 5.5 seconds", 1)
+
+
+@pytest.mark.parametrize("process", ["", "(EngineCore pid=7) ", "(EngineCore) "])
+@pytest.mark.parametrize(
+    ("head", "file"),
+    [
+        ("INFO [core.py:306] ", "core.py:306"),
+        ("INFO [core.py] ", "core.py:"),
+        ("INFO [v1/engine/core.py:306] ", "v1/engine/core.py:306"),
+        ("INFO 03-09 15:43:05 [core.py] ", "core.py:"),
+        ("INFO ... [core.py:306] ", "core.py:306"),
+        ("INFO ... ", None),
+    ],
+)
+def test_a_head_of_vllm_is_one_without_its_time_or_its_line(process, head, file):
+    (record,) = peel(f"{process}{head}init engine took 39.05 s")
+    assert (record.message, record.level) == ("init engine took 39.05 s", "INFO")
+    assert record.file == file
+    assert record.stamp == ("03-09 15:43:05" if "03-09" in head else None)
+    assert record.process == ("EngineCore" if process else None)
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "It prints INFO [core.py:306] init engine took 39.05 s",
+        "INFO core.py:306 init engine took 39.05 s",
+        "INFO init engine took 39.05 s",
+        "INFO [core] init engine took 39.05 s",
+        "(EngineCore) init engine took 39.05 s",
+        "(Core) INFO [core.py:306] init engine took 39.05 s",
+    ],
+)
+def test_prose_with_a_level_is_no_record(line):
+    (record,) = peel(line)
+    assert (record.message, record.level, record.process) == (line, None, None)
+
+
+def test_lines_without_times_are_a_start_without_times():
+    lines = (
+        "(EngineCore) INFO [core.py:113] Initializing a V1 LLM engine (v0.23.0) ...",
+        "(EngineCore) INFO [model_runner.py:319] Model loading took 2.09 GiB and 2.14 seconds",
+        "(EngineCore) INFO [core.py:306] init engine (profile, create kv cache, warmup model) "
+        "took 39.05 s (compilation: 18.97 s)",
+        "(APIServer) INFO:     Application startup complete.",
+    )
+    summary = summary_of(events("\n".join(lines) + "\n"))
+    assert summary["status"] == "finished"
+    assert summary["engine"]["version"] == "0.23.0"
+    assert summary["time"]["engine_init_s"] == 39.05
+    assert summary["time"]["wall_s"] is None
+
+
+@pytest.mark.parametrize("process", ["", "(Worker pid=7) "])
+def test_a_head_without_a_time_behind_a_bar_is_one_too(process):
+    bar = "Capturing CUDA graphs (decode, FULL): 100%|#| 2/2 [00:01<00:00,  1.00it/s]"
+    head = "INFO [gpu_model_runner.py:2718] "
+    first, last = peel(f"{bar}{process}{head}Graph capturing finished in 4 secs")
+    assert (first.message, first.level) == (bar, None)
+    assert (last.message, last.level) == ("Graph capturing finished in 4 secs", "INFO")
+    assert last.pid == (7 if process else None)

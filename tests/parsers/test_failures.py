@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from parsers.engine.joining import MAX_DETAILS
-from tests.helpers import events, of, read
+from tests.helpers import events, of, read, summary_of
 from warmup_insights.analysis.sentences import (
     cause_text,
     serving_sentences,
@@ -1997,3 +1997,30 @@ def test_the_core_of_a_stage_that_failed_is_a_heading():
     text = CORE.format(5, "StageEngineCoreProc failed to start.") + "\n"
     (failure,) = of(Failure, events(START + text))
     assert failure.message == "StageEngineCoreProc failed to start."
+
+
+@pytest.mark.parametrize(
+    "message",
+    [
+        "Invalid repository ID or local directory specified: 'a/b'.",
+        "No available memory for the cache blocks. Try increasing it.",
+        "Free memory on device cuda:0 (3/15 GiB) on startup is less than desired GPU "
+        "memory utilization (0.9, 13.9 GiB).",
+        "User-specified max_model_len (9) is greater than the derived max_model_len (8)",
+    ],
+)
+@pytest.mark.parametrize("process", ["", "(APIServer pid=7) "])
+def test_what_vllm_alone_raises_in_a_start_is_a_failed_start(process, message):
+    found = events(f"{process}ValueError: {message}\n")
+    assert summary_of(found)["status"] == "failed"
+
+
+def test_a_source_line_that_calls_a_stage_shows_it_as_its_function_does():
+    text = (
+        'File "vllm/v1/worker/gpu_worker.py", line 71, in ...\n'
+        "  cuda_graph_memory_bytes = self.model_runner.capture_model()\n"
+        "torch.AcceleratorError: CUDA error: operation failed during capture\n"
+    )
+    (failure,) = of(Failure, events(text))
+    assert failure.phase == "graph_capture"
+    assert not read(text.replace("model_runner.capture_model", "run").encode())[0]

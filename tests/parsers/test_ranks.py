@@ -195,8 +195,14 @@ def test_a_stated_world_size_counts_the_ranks():
 
 def test_workers_of_v0_are_told_apart_by_their_pid_beside_a_driver():
     text = "".join(loaded(f"VllmWorkerProcess pid={pid}") for pid in (7, 8, 9))
-    assert num_ranks(text) == 3
+    assert num_ranks(text) == 4
     assert num_ranks(LOADED.format(1).strip() + "\n" + text) == 4
+    assert {e.rank for e in of(MemoryMeasured, events(text))} == {1, 2, 3}
+
+
+def test_two_workers_of_v0_beside_a_driver_may_be_some_of_more():
+    text = "".join(loaded(f"VllmWorkerProcess pid={pid}") for pid in (7, 8))
+    assert num_ranks(text) == 0
 
 
 def test_the_only_group_in_a_name_has_the_ranks():
@@ -222,6 +228,32 @@ def test_workers_of_two_groups_have_a_rank_each_where_no_sizes_are_known(order, 
     found = [e.rank for e in of(MemoryMeasured, events(text))]
     assert len(set(found)) == len(order)
     assert num_ranks(text) == known
+
+
+def test_groups_behind_a_space_are_part_of_the_name():
+    """vLLM 0.10: `VllmWorker PP0_TP0`."""
+    order = ("PP0_TP0", "PP0_TP1", "PP1_TP0", "PP1_TP1")
+    text = "".join(
+        loaded(f"VllmWorker {name} pid=3{n}") for n, name in enumerate(order)
+    )
+    assert [e.rank for e in of(MemoryMeasured, events(text))] == [0, 1, 2, 3]
+    assert num_ranks(text) == 4
+
+
+def test_prefill_context_ranks_lie_between_pipeline_and_tensor_ranks():
+    """And those of decode context groups are among the tensor parallel ones (vLLM
+    `distributed/parallel_state.py`)."""
+    text = (
+        "(EngineCore pid=1) INFO 07-16 10:00:00 [core.py:1] Initializing a V1 LLM engine "
+        "(v0.26.0) with config: model='a/b', tensor_parallel_size=2, "
+        "pipeline_parallel_size=2, prefill_context_parallel_size=2\n"
+    )
+    text += loaded("Worker_PP1_PCP0_TP1_DCP1 pid=3")
+    text += loaded("Worker_PP0_PCP1_TP0_DCP0 pid=4")
+    assert [e.rank for e in of(MemoryMeasured, events(text))] == [5, 2]
+    assert num_ranks(text) == 8
+    of_one = "".join(loaded(f"Worker_PCP{n} pid=3{n}") for n in (1, 0))
+    assert [e.rank for e in of(MemoryMeasured, events(of_one))] == [1, 0]
 
 
 def test_sizes_of_the_configuration_place_pipeline_and_data_ranks():

@@ -1484,3 +1484,27 @@ def test_a_log_that_stands_twice_holds_the_same_start_twice(front):
         del run["time"]["gaps"]  # they name lines
     for part in ("time", "compile", "config", "status"):
         assert [run[part] for run in again] == [once[part]] * 2
+
+
+FATAL = (
+    "CRITICAL 04-17 03:2{}:10 [core_client.py:269] Got fatal signal from worker processes, "
+    "shutting down. See stack trace above for root cause issue.\n"
+)
+
+
+@pytest.mark.parametrize(
+    ("between", "number"),
+    [
+        (
+            "(EngineCore_0 pid=9) INFO 04-17 03:28:01 [core.py:58] Initializing a V1 LLM "
+            "engine (v0.8.4) with config: model='a/b'\n",
+            2,
+        ),
+        ("```\n\n0.8.4 quits\n```shell\n", 2),
+        ("", 1),
+    ],
+)
+def test_an_engine_that_begins_after_a_failure_is_of_another_start(between, number):
+    """As a block of a page does that was printed long after one with the end of a start."""
+    text = "```shell\n" + FATAL.format(6) + between + FATAL.format(8) + "```\n"
+    assert len(read(text.encode())[0]) == number

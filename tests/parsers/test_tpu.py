@@ -7,10 +7,15 @@ import pytest
 from tests.helpers import events, folded, of
 from warmup_insights.analysis.plan.cache import CachePlanner
 from warmup_insights.analysis.plan.planning import PlanSettings
-from warmup_insights.analysis.sentences import cause_text
+from warmup_insights.analysis.sentences import (
+    cause_text,
+    devices_of_a_rank,
+    ranks_text,
+)
 from warmup_insights.model.events import (
     BucketsGenerated,
     CompileFinished,
+    ConfigRecorded,
     Failure,
     MemoryMeasured,
     WarmupStep,
@@ -433,3 +438,51 @@ def test_sums_are_rounded_to_hundredths():
     )  # fmt: skip
     low, high = folded(events(text)).summary.memory.block_bytes_range
     assert low <= 4 << 20 <= high
+
+
+SHARDING = (
+    "INFO 06-26 20:22:54 [tpu_platform.py:267] Initialized sharding configuration: "
+    "ShardingConfigManager(total_devices={}, sharding_strategy=ShardingStrategy("
+    "tensor_parallelism=2, expert_parallelism=2), device_indexes=None)\n"
+)
+ENGINE = (
+    "(EngineCore pid=7) INFO 06-26 20:22:55 [core.py:114] Initializing a V1 LLM engine "
+    "(v0.23.1) with config: model='a/b', tensor_parallel_size=2, {}device_config=tpu\n"
+)
+
+
+@pytest.mark.parametrize(
+    ("text", "shown"),
+    [
+        (SHARDING.format(4) + ENGINE.format(""), "1 rank with 4 devices"),
+        (
+            SHARDING.format(4) + ENGINE.format("") + SHARDING.format(2),
+            "1 rank with 4 devices",
+        ),
+        (
+            ENGINE.format("")
+            + "(EngineCore pid=7) INFO 06-26 20:22:56 [tpu_runner.py:885] Init mesh | "
+            "mesh=Mesh('data': 1, 'expert': 4, 'model': 2, axis_types=(Auto, Auto))\n",
+            "1 rank with 8 devices",
+        ),
+    ],
+)
+def test_the_sharding_states_of_how_many_devices_an_engine_is(text, shown):
+    """Experts, context and attention are divided over more than tensors are."""
+    assert ranks_text(folded(events(text)).summary) == shown
+
+
+@pytest.mark.parametrize(
+    ("ranks", "settings", "devices"),
+    [
+        (2, {"total_devices": 8}, 4),
+        (2, {"total_devices": 4, "pipeline_parallel_size": 2}, 4),
+        (2, {"total_devices": 4, "data_parallel_size": 2}, 4),
+        (4, {"total_devices": 8, "data_parallel_size": 2}, 4),
+        (1, {"total_devices": 4, "data_parallel_size": 2}, 4),
+        (2, {"tensor_parallel_size": 8}, 4),
+    ],
+)
+def test_devices_of_an_engine_are_those_of_its_hosts(ranks, settings, devices):
+    recorded = ConfigRecorded(device_kind="tpu", num_ranks=ranks, settings=settings)
+    assert devices_of_a_rank(folded([recorded]).summary) == devices

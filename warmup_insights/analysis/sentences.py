@@ -68,7 +68,7 @@ def not_a_start(summary: RunSummary) -> str | None:
     known = (times.wall_s, times.warmup_s, summary.memory, summary.buckets,
              summary.graphs, summary.sampler, summary.defrag, summary.compile,
              None if summary.benchmarks else summary.engine.name,
-             times.phases or None)  # fmt: skip
+             times.phases or None, summary.progress.index)  # fmt: skip
     if any(part is not None for part in known) or summary.status != "unknown":
         return None
     found = [
@@ -78,7 +78,9 @@ def not_a_start(summary: RunSummary) -> str | None:
         count_text(len(summary.notes), "note"),
     ]
     holds = ", ".join(text for text in found if text)
-    return f"no start-up in this file; it holds {holds or 'no figure of one'}"
+    if not holds:
+        return "no start-up was read in this file"
+    return f"no start-up in this file; it holds {holds}"
 
 
 def count_of(number: float, one: str, many: str | None = None) -> str:
@@ -422,8 +424,14 @@ def devices_of_a_rank(summary: RunSummary) -> int:
     tensors are divided (tpu-inference `worker/tpu_worker.py`); elsewhere one."""
     if summary.device.kind not in ("tpu", "neuron"):
         return 1
+    ranks = summary.ranks or 1
     devices = summary.setting("tensor_parallel_size") or 1
-    return max(1, int(devices // (summary.ranks or 1)))
+    if (stated := summary.setting("total_devices")) is not None:
+        # Of one pipeline stage of one engine (`layers/common/sharding.py`).
+        devices = stated
+        for size in ("pipeline_parallel_size", "data_parallel_size"):
+            ranks //= max(1, int(summary.setting(size) or 1))
+    return max(1, int(devices // max(1, ranks)))
 
 
 def ranks_text(summary: RunSummary) -> str:
