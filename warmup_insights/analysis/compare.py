@@ -420,7 +420,8 @@ def _by_entry(
 
 _PRINTED_WHOLE = re.compile(r"\s*(?:\{|[A-Z]\w{1,60}\()")
 _ENTRY = re.compile(
-    r"\s*(['\"]?)(?P<name>\w{1,80})\1\s*[:=]\s*(?P<value>.*)", re.DOTALL
+    r"\s{0,20}['\"]?(?P<name>\w{1,80})['\"]?\s{0,20}[:=]\s{0,20}(?P<value>.*)",
+    re.DOTALL,
 )
 _ENUM = re.compile(r"<\w{1,60}\.\w{1,60}: (.{1,60})>")
 
