@@ -227,4 +227,4 @@ def test_on_a_gpu_the_number_of_requests_is_planned_and_buckets_are_refused():
     ):
         done = invoke("plan", log, *refused)
         assert done.exit_code == 1
-        assert "on cuda, where no buckets are warmed up" in str(done.exception)
+        assert "vLLM on cuda, which warms up no buckets" in str(done.exception)

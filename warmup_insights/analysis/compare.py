@@ -360,10 +360,10 @@ def compare_settings(
 ) -> tuple[tuple[SettingRow, ...], tuple[SettingRow, ...]]:
     """Settings that differ, and settings that only some runs state.
 
-    A configuration that an engine prints as a whole is compared entry by entry where
-    several runs state it. A setting differs when two runs state it and mean different values; `0.9` and
-    `"0.90"`, `true` and `"1"` mean the same. Engine, version, model, device and ranks
-    count as settings. One that repeats the name of the model in every run, with or without
+    A setting differs when two runs state it and mean different values; `0.9` and `"0.90"`,
+    `true` and `"1"` mean the same. A configuration that an engine prints as a whole is
+    compared entry by entry where several runs state it. Engine, version, model, device and
+    ranks count as settings. One that repeats the name of the model in every run, with or without
     its folder, as `tokenizer` and `served_model_name` do, is no setting of its own.
     """
     facts = [_facts(summary) for summary in summaries]

@@ -233,12 +233,12 @@ def _planner(
     try:
         return Planner(loaded.summary, loaded.rows)
     except InputError:
-        kind = loaded.summary.device.kind
-        if kind in (*GPUS, "cpu"):
+        kind, engine = loaded.summary.device.kind, loaded.summary.engine.name
+        if engine == "vllm" and kind in (*GPUS, "cpu"):
             if assignments or any(options[name] for name in _OF_HPU):
                 raise InputError(
-                    f"This run is on {kind}, where no buckets are warmed up; leave out what "
-                    "changes buckets or the order of graphs"
+                    f"This run is of vLLM on {kind}, which warms up no buckets; leave out "
+                    "what changes buckets or the order of graphs"
                 ) from None
             return None
         if needs_graphs:

@@ -255,14 +255,14 @@ def compile_graph(session: Session, call: Call) -> Watch:
     A graph equal to an earlier one is that one once more, whether it was compiled or loaded
     (vLLM `compilation/backends.py`, `StopCompiling`): neither a hit nor a miss.
     """
-    artifacts = getattr(call.owner, "loaded_artifacts", ())
-    before = len(artifacts)
+    stored = [getattr(call.owner, name, ()) for name in ("loaded_artifacts", "cache")]
+    before = sum(map(len, stored))
     started = time.perf_counter()
     outcome = yield
     if outcome.error is None:
         took = time.perf_counter() - started
         cached: bool | None = session.state.loaded_from_cache
-        if not cached and before and before == len(artifacts):
+        if not cached and stored[0] and before == sum(map(len, stored)):
             cached = None
         _note_compiled(session, "graph", took, _detail(call), from_cache=cached)
     session.state.loaded_from_cache = False
