@@ -75,6 +75,13 @@ def test_a_configuration_printed_as_a_whole_is_compared_entry_by_entry():
     assert partly == ()
 
 
+def test_an_entry_that_all_runs_state_besides_is_shown_once():
+    first = [started(), config(kernel_config="{'mode': 1, 'a': 2}", mode=1)]
+    second = [started(), config(kernel_config="{'mode': 2, 'a': 3}", mode=2)]
+    differing, _ = compare_settings([summary_of(first), summary_of(second, "b")])
+    assert [row.name for row in differing] == ["kernel_config.a", "mode"]
+
+
 @pytest.mark.parametrize(
     "text", ["{% if a %}{{ b }}, c", "{}", "{", "KernelConfig(", "x", "{,}", "{1, 2}"]
 )

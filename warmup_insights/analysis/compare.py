@@ -407,14 +407,19 @@ def _facts(summary: RunSummary) -> dict[str, Setting]:
 def _by_entry(
     fact: Mapping[str, Setting], stating: Mapping[str, int]
 ) -> dict[str, Setting]:
-    """Settings, with the entries of what is printed as a whole as settings of their own."""
+    """Settings, with the entries of what is printed as a whole as settings of their own, but
+    for those that all runs with it state besides."""
     found: dict[str, Setting] = {}
     for name, value in fact.items():
         entries = entries_of(value) if stating[name] > 1 else None
         if entries is None:
             found[name] = value
         else:
-            found |= {f"{name}.{entry}": text for entry, text in entries.items()}
+            found |= {
+                f"{name}.{entry}": text
+                for entry, text in entries.items()
+                if stating[entry] < stating[name]
+            }
     return found
 
 
