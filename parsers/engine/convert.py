@@ -5,11 +5,12 @@ from __future__ import annotations
 import ast
 import math
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from functools import cache, lru_cache, partial
 from typing import Any
 
 from warmup_insights.model.events import Bucket
+from warmup_insights.model.summary import top_level_parts
 from warmup_insights.secrets import VALUE_LIMIT, mask, mask_text
 from warmup_insights.units import gib, mib, parse_bytes, parse_clock
 
@@ -181,8 +182,6 @@ SETTINGS_LIMIT = 200_000
 """Characters of a settings line that are read."""
 MAX_KEYS = 500
 
-_OPEN, _CLOSE = "([{<", ")]}>"
-_TELLING = re.compile(r"[\\'\"(\[{<)\]}>,]")
 _KEY = re.compile(r"\s{0,8}['\"]?(\w[\w.-]{0,80})['\"]?\s{0,2}([:=])\s?")
 
 
@@ -197,7 +196,7 @@ def settings_of(text: str) -> dict[str, Any]:
     text = text[:SETTINGS_LIMIT].strip()
     is_dict = text.startswith("{")
     settings: dict[str, Any] = {}
-    for part in _top_level_parts(text.removeprefix("{"), is_closed=is_dict or is_cut):
+    for part in top_level_parts(text.removeprefix("{"), is_closed=is_dict or is_cut):
         match = _KEY.match(part)
         if match is None or len(settings) >= MAX_KEYS:
             continue
@@ -230,28 +229,3 @@ def _is_plain(value: Any) -> bool:
     if isinstance(value, float):
         return math.isfinite(value)
     return value is None or isinstance(value, str | bool | int)
-
-
-def _top_level_parts(text: str, *, is_closed: bool) -> Iterator[str]:
-    """The text between commas that stand outside brackets and quotes; linear. The last
-    one was cut where it does not end, or a bracket has to close all of them."""
-    depth, start, quote, escaped = 0, 0, "", -1
-    for match in _TELLING.finditer(text):
-        char, index = match[0], match.start()
-        if quote:
-            if char == "\\" and index != escaped:
-                escaped = index + 1
-            elif char == quote and index != escaped:
-                quote = ""
-        elif char in "'\"" and not text[max(0, index - 1) : index].isalnum():
-            quote = char
-        elif char in _OPEN + _CLOSE:
-            depth += 1 if char in _OPEN else -1
-            if depth < 0:
-                yield text[start:index]
-                return
-        elif char == "," and depth == 0:
-            yield text[start:index]
-            start = index + 1
-    if not (quote or depth or is_closed):
-        yield text[start:]

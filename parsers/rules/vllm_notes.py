@@ -331,7 +331,8 @@ NOTE_RULES: tuple[LineRule, ...] = (
         r"(?:Rank \d{1,5}: )?Torch profiler disabled|Dumping scheduler (?:output|stats)|"
         r"Running batch with cudagraph_mode: |"
         # tpu-inference `layers/`, `runner/kv_cache_manager.py`.
-        r"\[MoE requantization\]: re-quantizing MoE weights to |Hybrid KV cache layout: num_kv_cache_groups=|Compilation num_layers = \d",
+        r"\[MoE requantization\]: re-quantizing MoE weights to |"
+        r"Hybrid KV cache layout: num_kv_cache_groups=|Compilation num_layers = \d",
         None,
         "INFO 07-26 03:15:01 [llm_base_proposer.py:1473] Sharing target model "
         "embedding weights with the draft model.",

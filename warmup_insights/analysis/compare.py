@@ -45,6 +45,7 @@ from warmup_insights.model.summary import (
     MemoryPart,
     RunSummary,
     Setting,
+    top_level_parts,
 )
 
 START_GROUPS = ("time", "phases")
@@ -439,18 +440,7 @@ def entries_of(value: Setting) -> dict[str, str] | None:
     opening = _PRINTED_WHOLE.match(text)
     if opening is None:
         return None
-    pieces, begin, depth, quote = [], opening.end(), 0, ""
-    for place in range(begin, len(text)):
-        letter = text[place]
-        if quote or letter in "'\"":
-            quote = "" if letter == quote else quote or letter
-        elif depth == 0 and letter in ",})":
-            pieces.append(text[begin:place])
-            begin = place + 1
-            if letter != ",":
-                break
-        else:
-            depth += (letter in "([{") - (letter in ")]}")
+    pieces = top_level_parts(text[opening.end() :], is_closed=True)
     found = [_ENTRY.fullmatch(piece) for piece in pieces if piece.strip()]
     entries = {one["name"]: one["value"].strip(" '\"") for one in found if one}
     return entries if entries and all(found) else None

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from contextlib import suppress
 from typing import Any
 
@@ -35,6 +35,36 @@ Setting = Any
 def is_true(config: Mapping[str, Setting], name: str) -> bool:
     """Whether a setting is true, as an engine prints it or as a variable is given."""
     return str(config.get(name, "")).lower() in ("1", "true")
+
+
+_OPEN, _CLOSE = "([{<", ")]}>"
+_TELLING = re.compile(r"[\\'\"(\[{<)\]}>,]")
+
+
+def top_level_parts(text: str, *, is_closed: bool) -> Iterator[str]:
+    """The parts of a printed configuration: the text between commas that stand outside
+    brackets and quotes; linear. The last one was cut where it does not end, or a bracket has
+    to close all of them."""
+    depth, start, quote, escaped = 0, 0, "", -1
+    for match in _TELLING.finditer(text):
+        char, index = match[0], match.start()
+        if quote:
+            if char == "\\" and index != escaped:
+                escaped = index + 1
+            elif char == quote and index != escaped:
+                quote = ""
+        elif char in "'\"" and not text[max(0, index - 1) : index].isalnum():
+            quote = char
+        elif char in _OPEN + _CLOSE:
+            depth += 1 if char in _OPEN else -1
+            if depth < 0:
+                yield text[start:index]
+                return
+        elif char == "," and depth == 0:
+            yield text[start:index]
+            start = index + 1
+    if not (quote or depth or is_closed):
+        yield text[start:]
 
 
 class Part(msgspec.Struct, frozen=True, kw_only=True):
