@@ -221,6 +221,11 @@ class LogReader:
         if data is None:
             return
         text = text_of(data)
+        if what == documents.NEWEST_FIRST:
+            self.report.add_problem(
+                f"{self._name} has its newest line first; it was read from its end, and its "
+                "lines are numbered from there"
+            )
         if text is None:
             # Not a whole document after all: its lines may still hold a log.
             text = data.decode("utf-8", "replace")

@@ -1,5 +1,5 @@
-"""Files that are read as a whole because their lines are inside of something: a notebook,
-a list of log entries, a table of lines."""
+"""Files that are read as a whole because their lines are inside of something or turned
+round: a notebook, a list of log entries, a table of lines, a log from its end."""
 
 from __future__ import annotations
 
@@ -8,9 +8,11 @@ import io
 import json
 import re
 from collections.abc import Callable
+from itertools import pairwise
 
 MAX_BYTES = 64 << 20
 """A larger one is not read."""
+NEWEST_FIRST = "a log with its newest line first"
 
 
 def document_of(block: bytes) -> tuple[str, Callable[[bytes], str | None]] | None:
@@ -20,6 +22,7 @@ def document_of(block: bytes) -> tuple[str, Callable[[bytes], str | None]] | Non
         (looks_like_notebook, "a notebook", notebook_text),
         (looks_like_cloud_log, "a list of log entries", cloud_log_text),
         (looks_like_csv_log, "a table of lines", csv_log_text),
+        (looks_newest_first, NEWEST_FIRST, oldest_first_text),
     ):
         if is_this(block):
             return what, lines_of
@@ -160,3 +163,26 @@ def _line(time: str, text: str) -> str:
     if _ISO.match(time) is None or text.startswith("{"):
         return text
     return "\n".join(f"{time.replace(' ', 'T')} {part}" for part in text.splitlines())
+
+
+_STAMP = re.compile(rb"\d\d-\d\d[ T]\d\d:\d\d:\d\d(?:[.,]\d{1,9})?")
+_FRONT = 200
+"""Bytes of a line in which its time stands."""
+_LOOKED_AT = 64 << 10
+_FEWEST_STEPS = 5
+"""Changes of the time that show in which order lines stand."""
+
+
+def looks_newest_first(block: bytes) -> bool:
+    """Whether the times of the lines that a file begins with go back, as in what is copied
+    from the page of a log store: all but one in ten changes, New Year and the like."""
+    fronts = (line[:_FRONT] for line in block[:_LOOKED_AT].split(b"\n"))
+    times = [match[0] for match in map(_STAMP.search, fronts) if match is not None]
+    steps = [later < earlier for earlier, later in pairwise(times) if later != earlier]
+    return len(steps) >= _FEWEST_STEPS and sum(steps) >= 0.9 * len(steps)
+
+
+def oldest_first_text(data: bytes) -> str:
+    """The lines from the last to the first."""
+    lines = data.decode("utf-8", "replace").removesuffix("\n").split("\n")
+    return "\n".join(reversed(lines))
