@@ -25,6 +25,7 @@ from warmup_insights.units import (
     MIB,
     format_bytes,
     format_duration,
+    isoformat,
 )
 
 BUCKET_COLUMNS = (
@@ -405,6 +406,21 @@ def late_frame(summary: RunSummary) -> pd.DataFrame:
     ]  # fmt: skip
     columns = [
         "kernel", "times", "after ready (s)", "time (s)", "compiled by", "configuration",
+    ]  # fmt: skip
+    return pd.DataFrame(rows, columns=columns)
+
+
+def sleeps_frame(summary: RunSummary) -> pd.DataFrame:
+    """Sleeps and wake-ups of the engine while serving: when, how long, and the memory that
+    each freed, left in use and kept on the host."""
+    rows = [
+        (row.action.replace("_", " "), (isoformat(row.time) or "?")[:19], row.duration_s,
+         format_bytes(row.freed_bytes), format_bytes(row.used_bytes),
+         format_bytes(row.host_bytes), ", ".join(map(visible, row.tags)))
+        for row in summary.serving_or_none.sleeps
+    ]  # fmt: skip
+    columns = [
+        "", "at (UTC)", "time (s)", "freed", "still in use", "kept on the host", "what",
     ]  # fmt: skip
     return pd.DataFrame(rows, columns=columns)
 

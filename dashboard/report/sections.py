@@ -23,6 +23,7 @@ from dashboard.charts.buckets import (
     of_phase,
     panels_of,
     phases_in_order,
+    sleeps_frame,
 )
 from dashboard.charts.memory import budget_picture, curve_picture, reserve_picture
 from dashboard.charts.steps import (
@@ -299,6 +300,7 @@ def _late_work(section: Section, folded: Folded) -> None:
     summary = folded.summary
     section.table("Shapes without a bucket", misses_frame(summary, diagnose(summary)))
     section.table("Compiled while serving", late_frame(summary))
+    section.table("Sleep mode", sleeps_frame(summary))
 
 
 def _settings(section: Section, folded: Folded) -> None:

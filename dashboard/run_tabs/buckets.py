@@ -23,6 +23,7 @@ from dashboard.charts.buckets import (
     padding_frame,
     panels_of,
     phases_in_order,
+    sleeps_frame,
     step_facts,
 )
 from dashboard.charts.time import dimension_bars, dimension_costs, step_bars
@@ -316,12 +317,14 @@ def _padding(view: View) -> None:
 
 
 def has_late_work(summary: RunSummary) -> bool:
-    """Whether a request met a shape without a bucket or waited for a compilation."""
-    return bool(summary.misses or summary.serving_or_none.jit)
+    """Whether a request met a shape without a bucket or waited for a compilation, or the
+    engine slept."""
+    serving = summary.serving_or_none
+    return bool(summary.misses or serving.jit or serving.sleeps)
 
 
 def show_late_work(view: View) -> None:
-    """The misses, and the kernels and recipes that were compiled while serving."""
+    """The misses, what was compiled while serving, and when the engine slept."""
     if view.summary.misses:
         _misses(view)
     view.table(
@@ -332,6 +335,11 @@ def show_late_work(view: View) -> None:
             "after ready (s)": st.column_config.NumberColumn(format="%.0f"),
             "time (s)": st.column_config.NumberColumn(format="%.4g"),
         },
+    )  # fmt: skip
+    view.table(
+        sleeps_frame(view.summary), key="sleeps", title="Sleep mode",
+        hint="No request is answered between a sleep and the wake-up after it.",
+        columns={"time (s)": st.column_config.NumberColumn(format="%.4g")},
     )  # fmt: skip
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pytest
+from click.testing import CliRunner
 from streamlit.testing.v1 import AppTest
 
 from dashboard.run_tabs import TABS
@@ -13,6 +14,7 @@ from tests.dashboard.builders import recorded_events
 from tests.dashboard.conftest import APP, ROOT
 from tests.storage.builders import add_run
 from warmup_insights.analysis.pareto import GOALS
+from warmup_insights.cli import cli
 from warmup_insights.ingest.single import ingest_path
 from warmup_insights.model.events import ConfigRecorded, RunStarted, ServerReady
 from warmup_insights.runs import refresh
@@ -368,6 +370,41 @@ def test_misses_of_a_start_without_a_warm_up_blame_no_range(monkeypatch, tmp_pat
     assert not app.exception
     assert "VLLM_SKIP_WARMUP=false" in texts(app)
     assert "No single maximum is too small" not in texts(app)
+
+
+def test_sleeps_are_on_the_page_and_in_show(monkeypatch, tmp_path):
+    """Each is a row of the page; `show` prints the last ten and how many there are."""
+    begin = (ROOT / "sample_logs" / "vllm" / "made_v1_2026_tp2.log").read_text()
+    log = tmp_path / "sleeps.log"
+    log.write_text(begin + "".join(
+        f"(EngineCore pid=20) INFO 07-16 10:00:{4 * n:02d} [abstract.py:331] It took {n}.5 "
+        f"seconds to fall asleep.\n(EngineCore pid=20) INFO 07-16 10:00:{4 * n + 2:02d} "
+        "[abstract.py:349] It took 0.5 seconds to wake up tags {'weights'}.\n"
+
+        for n in range(6)
+    ))  # fmt: skip
+    path = tmp_path / "runs.db"
+    with EventStore(path) as store:
+        (run_id,) = ingest_path(store, log).run_ids
+    app = open_page(monkeypatch, path, "run", run=run_id, tab="While serving")
+    assert not app.exception
+    (table,) = (each.value for each in app.dataframe if "at (UTC)" in each.value)
+    assert list(table["time (s)"]) == [
+        0.5,
+        0.5,
+        1.5,
+        0.5,
+        2.5,
+        0.5,
+        3.5,
+        0.5,
+        4.5,
+        0.5,
+        5.5,
+        0.5,
+    ]
+    shown = CliRunner().invoke(cli, ["show", str(log)]).output
+    assert "the last 10 of 12; --json prints all" in shown
 
 
 def test_a_cache_without_room_failed_while_it_was_allocated(monkeypatch, tmp_path):

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 import click
@@ -14,6 +14,7 @@ from warmup_insights.analysis.sentences import (
     SHORTEST_S,
     began_text,
     cache_text,
+    count_of,
     devices_of_a_rank,
     extent_text,
     failure_sentence,
@@ -51,6 +52,9 @@ from warmup_insights.units import (
     format_duration,
     format_percent,
 )
+
+MOST_ROWS = 10
+"""Of a table that can be long; all are in `--json`."""
 
 
 @click.command()
@@ -194,6 +198,9 @@ def _time_notes(summary: RunSummary, wall: float) -> Iterator[str]:
             f"{format_duration(gap.unlogged_s)} between line {gap.line} "
             f"“{excerpt(gap.before)}” and line {gap.next_line} “{excerpt(gap.after)}”"
         )
+    if len(gaps) > 5:
+        more = count_of(len(gaps) - 5, "more stretch", "more stretches")
+        yield f"{more} of unlogged time; --json prints all"
 
 
 def _gc_notes(summary: RunSummary) -> Iterator[str]:
@@ -322,14 +329,14 @@ def _steps(summary: RunSummary) -> TextTable:
 
 
 def _misses(summary: RunSummary) -> TextTable:
-    misses = sorted(summary.misses, key=lambda row: -row.count)[:10]
+    misses = sorted(summary.misses, key=lambda row: -row.count)
     rows = [
         (miss.phase, str(miss.shape), f"{miss.count} x",
          f"ran as {miss.fallback}" if miss.fallback else "")
-        for miss in misses
+        for miss in misses[:MOST_ROWS]
     ]  # fmt: skip
     title = f"Bucket misses: {text_of(summary, 'misses')} distinct shapes"
-    return make_table(title, ("", "", "", ""), rows)
+    return make_table(title, ("", "", "", ""), rows, note=_part_of(misses))
 
 
 def _graph_uses(summary: RunSummary) -> TextTable:
@@ -338,14 +345,14 @@ def _graph_uses(summary: RunSummary) -> TextTable:
     rows = [
         (format_count(use.num_tokens), format_count(use.padded_tokens), use.mode,
          format_count(use.count))
-        for use in found[:10]
+        for use in found[:MOST_ROWS]
     ]  # fmt: skip
     title = (
         f"Steps while serving: {text_of(summary, 'graph_steps_percent')} in CUDA graphs, "
         f"{text_of(summary, 'graph_padding_percent')} of their tokens padding"
     )
     header = ("tokens", "ran as", "graph", "steps")
-    return make_table(title, header, rows, right=(0, 1, 3))
+    return make_table(title, header, rows, right=(0, 1, 3), note=_part_of(found))
 
 
 def _late_compiles(summary: RunSummary) -> TextTable:
@@ -355,20 +362,31 @@ def _late_compiles(summary: RunSummary) -> TextTable:
         (row.kernel, f"{row.count} x", format_duration(row.after_ready_s),
          format_duration(row.duration_s),
          row.detail or "")
-        for row in found[:10]
+        for row in found[:MOST_ROWS]
     ]  # fmt: skip
     title = f"Kernels and recipes compiled while serving: {len(found)}"
-    return make_table(title, ("", "", "after ready", "took", ""), rows, right=[1, 2, 3])
+    header = ("", "", "after ready", "took", "")
+    return make_table(title, header, rows, right=[1, 2, 3], note=_part_of(found))
 
 
 def _sleeps(summary: RunSummary) -> TextTable:
+    """The last ones: a failure follows them."""
+    found = summary.serving_or_none.sleeps
     rows = [
         (row.action.replace("_", " "), format_duration(row.duration_s),
          format_bytes(row.freed_bytes), ", ".join(row.tags))
-        for row in summary.serving_or_none.sleeps[:10]
+        for row in found[-MOST_ROWS:]
     ]  # fmt: skip
     header = ("", "took", "freed", "what")
-    return make_table("Sleep mode", header, rows, right=(1, 2))
+    note = _part_of(found, "the last ")
+    return make_table("Sleep mode", header, rows, right=(1, 2), note=note)
+
+
+def _part_of(found: Sequence[object], which: str = "") -> str:
+    """That a table has some of the rows alone; empty where it has all."""
+    if len(found) <= MOST_ROWS:
+        return ""
+    return f"{which}{MOST_ROWS} of {len(found):,}; --json prints all"
 
 
 _OF_BENCHMARKS = (
