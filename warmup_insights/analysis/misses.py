@@ -11,24 +11,18 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
+from warmup_insights.bucketing.ranges import RANGE_NAMES, variable_name
 from warmup_insights.model.events import Bucket
 from warmup_insights.model.summary import Miss, RunSummary
 from warmup_insights.rules.setting_lives import has_setting
 
 Cause = Literal["skipped", "no_list", "not_warmed", "too_large", "no_combination"]
 
-DIMENSIONS: dict[tuple[str, int], tuple[str, ...]] = {
-    ("prompt", 3): ("BS", "QUERY", "CTX"),
-    ("decode", 3): ("BS", "QUERY", "BLOCK"),
-    ("prompt", 2): ("BS", "SEQ"),
-    ("decode", 2): ("BS", "BLOCK"),
-}
-"""Phase and number of dimensions to their names in the engines' range variables."""
 WORDS = {
     "BS": "batch size", "QUERY": "query length", "CTX": "context blocks",
     "BLOCK": "blocks", "SEQ": "sequence length",
 }  # fmt: skip
-"""These names for people."""
+"""Names of dimensions in range variables, for people."""
 _REASONS: dict[Cause, str] = {
     "skipped": "warm-up was skipped",
     "no_list": "the run lists no buckets",
@@ -135,7 +129,7 @@ def dimensions_of(summary: RunSummary, phase: str, size: int) -> tuple[str, ...]
 
     Up to 1.17 the V0 engines gave decode buckets a sequence length instead of blocks.
     """
-    names = DIMENSIONS.get((phase, size), ())
+    names = RANGE_NAMES.get((phase, size), ())
     has_lengths = size == 2 and "seq" in summary.phase(phase).dimensions
     return ("BS", "SEQ") if has_lengths else names
 
@@ -147,10 +141,10 @@ def range_variables(summary: RunSummary, phase: str, size: int) -> tuple[str, ..
     """
     names = []
     for dimension in dimensions_of(summary, phase, size):
-        name = f"VLLM_{phase.upper()}_{dimension}_BUCKET_MAX"
+        name = variable_name(phase, dimension, "max")
         is_known = not summary.engine.version or has_setting(summary, name)
         if dimension == "QUERY" and not is_known:
-            name = name.replace("_QUERY_", "_SEQ_")
+            name = variable_name(phase, "SEQ", "max")
         names.append(name)
     return tuple(names)
 

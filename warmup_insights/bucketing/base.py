@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Literal, NamedTuple
+from typing import Literal, NamedTuple, get_args
 
 Phase = Literal["prompt", "decode"]
 StrategyName = Literal["exp", "lin", "pad"]
 
-STRATEGY_NAMES: dict[str, StrategyName] = {"exp": "exp", "lin": "lin", "pad": "pad"}
-"""By their texts."""
-
+STRATEGY_NAMES: tuple[StrategyName, ...] = get_args(StrategyName)
 PHASES: tuple[Phase, Phase] = ("prompt", "decode")
 
 DIMENSIONS = ("batch_size", "query_len", "num_blocks")

@@ -16,7 +16,6 @@ from warmup_insights.analysis.advice.finding import (
     severity_in,
 )
 from warmup_insights.analysis.misses import (
-    DIMENSIONS,
     WORDS,
     Diagnosis,
     diagnose,
@@ -31,6 +30,7 @@ from warmup_insights.analysis.plan.regenerate import (
 )
 from warmup_insights.analysis.sentences import count_of
 from warmup_insights.bucketing.generate import generate
+from warmup_insights.bucketing.ranges import RANGE_NAMES
 from warmup_insights.errors import InputError
 from warmup_insights.model.events import Bucket
 from warmup_insights.model.summary import PHASES, RunSummary, is_true
@@ -195,7 +195,7 @@ def missed_shapes(facts: RunFacts) -> Iterator[Finding]:
     ]
     for phase in PHASES:
         own = [item for item in found if item.phase == phase]
-        if own and (phase, len(own[0].shape)) in DIMENSIONS:
+        if own and (phase, len(own[0].shape)) in RANGE_NAMES:
             yield _missed(facts, phase, own)
 
 

@@ -6,7 +6,7 @@ import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, astuple, dataclass, replace
 from itertools import chain
-from typing import Any, get_args
+from typing import Any
 
 import numpy as np
 
@@ -24,11 +24,7 @@ from warmup_insights.analysis.fit.cost import (
 from warmup_insights.analysis.fit.solve import Admits, Fit, fit_buckets
 from warmup_insights.analysis.fit.traffic import ShapeCounts, Traffic, count_shapes
 from warmup_insights.analysis.plan.costs import Evidence, PhaseCosts, phase_costs
-from warmup_insights.bucketing.base import (
-    PHASES,
-    Bucket,
-    StrategyName,
-)
+from warmup_insights.bucketing.base import PHASES, STRATEGY_NAMES, Bucket
 from warmup_insights.bucketing.file import format_bucket_file
 from warmup_insights.bucketing.filters import (
     Condition,
@@ -127,7 +123,7 @@ def fit_for_settings(
     rounded, left_out = as_taken(rounded, settings, query_step, admits)
     trials = [
         try_settings(replace(settings, strategy=strategy, bucket_file=None))
-        for strategy in get_args(StrategyName)
+        for strategy in STRATEGY_NAMES
     ]
     made: dict[str, dict[str, Sequence[Bucket]]] = {
         trial.title: {"prompt": found.prompt, "decode": found.decode}
