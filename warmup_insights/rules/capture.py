@@ -172,8 +172,8 @@ def capture_graphs(
     budget: GraphBudget,
     capture: CaptureCall,
     *,
-    prompt_strategy: str = "min_tokens",
-    decode_strategy: str = "max_bs",
+    prompt_strategy: str,
+    decode_strategy: str,
 ) -> tuple[PhaseCaptures, PhaseCaptures]:
     """Prompt graphs, then decode graphs, then second passes with what is left."""
     prompt, decode = PhaseCaptures("prompt"), PhaseCaptures("decode")

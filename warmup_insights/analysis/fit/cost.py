@@ -19,8 +19,6 @@ from warmup_insights.bucketing.lookup import BucketIndex
 from warmup_insights.errors import InputError, SettingError
 from warmup_insights.units import format_bytes, format_duration
 
-DEFAULT_BLOCK_WEIGHT = 1
-
 Pairs = list[tuple[str, Bucket]]
 """Buckets, each with its phase."""
 

@@ -11,7 +11,6 @@ from typing import Any
 import numpy as np
 
 from warmup_insights.analysis.fit.cost import (
-    DEFAULT_BLOCK_WEIGHT,
     Cost,
     Limits,
     Pairs,
@@ -93,7 +92,7 @@ def fit_for_settings(
     settings: BucketingSettings,
     limits: Limits,
     *,
-    block_weight: int = DEFAULT_BLOCK_WEIGHT,
+    block_weight: int = 1,
     covers_limits: bool = False,
     query_step: int = 1,
 ) -> FitReport:

@@ -52,10 +52,11 @@ _BYTES = {
 KV_CACHE_DTYPES = tuple(_BYTES)
 _OF_PROFILE = {"max_num_batched_tokens", "max_num_seqs"}
 """What the profiling run's tokens, and the logits of its requests, follow from."""
-_OF_HPU = (
+OF_HPU = (
     "engine_version", "graph_prompt_ratio", "graph_prompt_strategy",
     "graph_decode_strategy",
 )  # fmt: skip
+"""What only the engines on HPU have."""
 _NEEDED = frozenset(
     {"kv_cache_bytes", "kv_cache_tokens", "num_kv_blocks", "gpu_memory_utilization",
      "graph_reserved_bytes", "free_bytes", "total_bytes", "usable_bytes"}
@@ -341,7 +342,7 @@ class CachePlanner:
         }
         chosen = {n: first_known(getattr(settings, n), own[n]) for n in own}
         chosen |= settings.environment
-        given = _OF_HPU if self.is_hpu else ()
+        given = OF_HPU if self.is_hpu else ()
         values = {name: getattr(settings, name) for name in given}
         chosen |= {name: value for name, value in values.items() if value is not None}
         if self.is_hpu:

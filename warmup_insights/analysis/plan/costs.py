@@ -22,6 +22,7 @@ from warmup_insights.model.figures import bytes_step, first_known
 from warmup_insights.model.summary import BucketRow, RunSummary, StepCost
 from warmup_insights.rules.capture import (
     GRAPH_LIMIT_SINCE,
+    GRAPH_STRATEGIES,
     is_beyond_graphs,
     order_candidates,
 )
@@ -546,7 +547,7 @@ def _places(evidence: Evidence, phase: str) -> dict[int, Bucket] | None:
         for row, cost in evidence.captures()
         if row.phase == phase and cost.index is not None
     ]
-    for strategy in ("min_tokens", "max_bs"):
+    for strategy in GRAPH_STRATEGIES:
         ordered = order_candidates(part.buckets, strategy)
         numbered = dict(enumerate(ordered, start=1))
         if all(numbered.get(index) == bucket for bucket, index in own):

@@ -23,7 +23,7 @@ from warmup_insights.model.summary import PHASES, RunSummary
 
 Lists = dict[str, list[Bucket]]
 
-LIMITS = ("max_num_seqs", "block_size", "max_num_batched_tokens", "max_model_len")
+LIMITS = ("max_num_seqs", "max_model_len", "max_num_batched_tokens", "block_size")
 """Limits of the engine that buckets follow from, besides the KV blocks."""
 _DEFAULTS = {"max_num_seqs": 256, "block_size": 128}
 """Of vLLM and of vllm-gaudi, where the run states none."""
