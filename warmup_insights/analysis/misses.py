@@ -7,7 +7,7 @@ decode.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
@@ -93,11 +93,6 @@ class Diagnosis:
         return is_same and any(limit is not None for limit in self.limits)
 
     @property
-    def settings(self) -> tuple[str, ...]:
-        """Range variables that would cover the shape."""
-        return highest_settings([self])
-
-    @property
     def file_line(self) -> str:
         """A line for a bucket file, with three numbers; empty for older engines."""
         return str(tuple(self.wanted)) if len(self.wanted) == 3 else ""
@@ -111,15 +106,14 @@ def diagnose(summary: RunSummary) -> list[Diagnosis]:
 
 def highest_settings(found: Iterable[Diagnosis]) -> tuple[str, ...]:
     """One setting per range that is too small, with the highest value of any shape."""
-    highest = highest_needs(item.needs for item in found)
-    return tuple(f"{name}={value}" for name, value in highest.items())
+    return tuple(f"{name}={value}" for name, value in highest_needs(found).items())
 
 
-def highest_needs(needs: Iterable[Mapping[str, int]]) -> dict[str, int]:
+def highest_needs(found: Iterable[Diagnosis]) -> dict[str, int]:
     """For each variable the highest value that any shape needs."""
     highest: dict[str, int] = {}
-    for need in needs:
-        for name, value in need.items():
+    for item in found:
+        for name, value in item.needs.items():
             highest[name] = max(highest.get(name, 0), value)
     return highest
 
