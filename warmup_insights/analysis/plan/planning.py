@@ -50,6 +50,7 @@ from warmup_insights.analysis.plan.regenerate import (
     Lists,
     bucket_lists,
     bucketing_settings,
+    own_lists,
     reproducing_settings,
     rules_version,
 )
@@ -141,7 +142,7 @@ def planned_buckets(
             to generate buckets, or its buckets have another scheme.
         SettingError: the variables leave no bucket, or cannot be used.
     """
-    own = {p: list(made) for p in PHASES if (made := summary.phase(p).buckets)}
+    own = own_lists(summary)
     if any(len(bucket) != 3 for buckets in own.values() for bucket in buckets):
         if change.changes_buckets:
             raise InputError(
@@ -380,8 +381,7 @@ class Planner:
         known = summary.memory_or_none
         if known.graph_budget is not None and known.graph_budget.free_bytes is not None:
             blocks = memory.num_blocks - (known.num_kv_blocks or 0)
-            lists = {phase: list(summary.phase(phase).buckets) for phase in PHASES}
-            own = self._workspace.growth_bytes(_pairs(lists))
+            own = self._workspace.growth_bytes(_pairs(own_lists(summary)))
             now = self._workspace.growth_bytes(_pairs(buckets.lists), growth)
             return (
                 known.graph_budget.free_bytes
@@ -569,12 +569,13 @@ class Planner:
         summary = self.summary
         refuse_contradictions(summary, _NEEDED)
         divide_memory(summary, utilization=1.0, reserve=0.0)
-        if not any(summary.phase(phase).buckets for phase in PHASES):
+        phases = own_lists(summary)
+        if not phases:
             raise InputError(
                 "This run does not list its buckets; plan from one whose log lists them"
             )
-        for phase in PHASES:
-            if summary.phase(phase).buckets and self.costs[phase].graph_bytes is None:
+        for phase in phases:
+            if self.costs[phase].graph_bytes is None:
                 raise InputError(
                     f"This run does not state what its {phase} graphs took; plan from a "
                     "run that captured at least one"
@@ -748,7 +749,8 @@ def utilization_for(plan: Plan, margin_bytes: int) -> float:
 def smallest_reserve(
     planner: Planner, settings: PlanSettings, wanted: Wanted | None, margin_bytes: int
 ) -> Plan | None:
-    """The plan with the smallest reserve, in steps of 0.01, that does it; else None.
+    """The plan with the smallest reserve, in steps of 0.01, that does it where a budget ends
+    the captures; else None.
 
     Fewer KV blocks may mean other decode buckets, so every step is planned.
     """
@@ -761,9 +763,7 @@ def smallest_reserve(
         if plan.outcome == "no_kv_cache":
             return None
         free = plan.free_after_graphs_bytes or 0
-        # The margin of the utilisation, which graphs may not touch under either rule.
-        unused = plan.margin_bytes if plan.rule == "uncapped" else 0
-        if captures(plan, wanted) and free >= max(margin_bytes, unused):
+        if captures(plan, wanted) and free >= margin_bytes:
             return plan
     return None
 

@@ -153,6 +153,11 @@ def bucket_lists(settings: BucketingSettings) -> Lists:
     return {phase: [tuple(b) for b in made] for phase, made in lists.items() if made}
 
 
+def own_lists(summary: RunSummary) -> Lists:
+    """The buckets that the run lists, by the phases that have any."""
+    return {p: list(made) for p in PHASES if (made := summary.phase(p).buckets)}
+
+
 def reproducing_settings(
     summary: RunSummary, engine_version: str | None = None
 ) -> BucketingSettings | None:
@@ -163,10 +168,8 @@ def reproducing_settings(
         made = bucket_lists(settings)
     except ValueError:
         return None
-    is_same = all(
-        sorted(summary.phase(phase).buckets) == made.get(phase, []) for phase in PHASES
-    )
-    return settings if is_same else None
+    own = {phase: sorted(buckets) for phase, buckets in own_lists(summary).items()}
+    return settings if own == made else None
 
 
 def _text(value: Any) -> str:
