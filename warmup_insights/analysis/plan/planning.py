@@ -297,11 +297,11 @@ class Planner:
         self._workspace = Workspace(evidence)
         self._check_evidence()
         self._own_graphs: tuple[PlannedGraph, ...] = ()
-        own: Plan | None = None  # the replay of the run's own settings
+        self._self_check: bool | None = None
         with suppress(InputError, SettingError):
-            own = self._plan(PlanSettings())
+            own = self.plan(PlanSettings())
             self._own_graphs = own.order
-        self._self_check = self._check_self(own)
+            self._self_check = self._check_self(own)
 
     def plan(self, settings: PlanSettings) -> Plan:
         """What the settings would give.
@@ -310,19 +310,6 @@ class Planner:
             InputError: a setting is missing in the run and not given.
             SettingError: a setting cannot be used.
         """
-        return replace(self._plan(settings), self_check=self._self_check)
-
-    def fitting(self, settings: PlanSettings, margin_bytes: float) -> Plan | None:
-        """The plan, with more KV blocks perhaps more buckets; None where it is not
-        possible or less stays free."""
-        try:
-            plan = self.plan(settings)
-        except (InputError, SettingError):
-            return None
-        free = plan.free_after_graphs_bytes or 0
-        return plan if plan.outcome == "fits" and free >= margin_bytes else None
-
-    def _plan(self, settings: PlanSettings) -> Plan:
         chosen = self._complete(settings)
         growth = self._workspace.profile_growth(settings.limits)
         memory = divide_memory(
@@ -340,6 +327,16 @@ class Planner:
         free = self._free_before(memory, buckets, growth)
         graphs = self._capture(chosen, memory, buckets, free)
         return self._result(chosen, memory, buckets, free, graphs)
+
+    def fitting(self, settings: PlanSettings, margin_bytes: float) -> Plan | None:
+        """The plan, with more KV blocks perhaps more buckets; None where it is not
+        possible or less stays free."""
+        try:
+            plan = self.plan(settings)
+        except (InputError, SettingError):
+            return None
+        free = plan.free_after_graphs_bytes or 0
+        return plan if plan.outcome == "fits" and free >= margin_bytes else None
 
     def _complete(self, settings: PlanSettings) -> dict[str, Any]:
         """The settings, with those of the run where none is given."""
@@ -470,7 +467,7 @@ class Planner:
                 self._own_graphs or graphs.order,
             ),
             sources=dict(Counter(graph.source for graph in graphs.order)),
-            self_check=None,
+            self_check=self._self_check,
             notes=(
                 *buckets.notes,
                 *self._notes(chosen, buckets, memory),
@@ -581,12 +578,12 @@ class Planner:
                     "run that captured at least one"
                 )
 
-    def _check_self(self, own: Plan | None) -> bool | None:
+    def _check_self(self, own: Plan) -> bool | None:
         """Whether the replay of the run's own settings captures what the run did."""
         captured = {
             phase: self.summary.phase(phase).captured_buckets for phase in PHASES
         }
-        if own is None or not any(captured.values()):
+        if not any(captured.values()):
             return None
         return all(
             set(part.captured_buckets) == set(captured.get(phase) or ())
@@ -756,14 +753,9 @@ def smallest_reserve(
     """
     for index in range(round(1 / RESERVE_STEP)):
         reserve = round(index * RESERVE_STEP, 4)
-        try:
-            plan = planner.plan(replace(settings, graph_reserved_mem=reserve))
-        except (InputError, SettingError):
-            continue
-        if plan.outcome == "no_kv_cache":
-            return None
-        free = plan.free_after_graphs_bytes or 0
-        if captures(plan, wanted) and free >= margin_bytes:
+        other = replace(settings, graph_reserved_mem=reserve)
+        plan = planner.fitting(other, margin_bytes)
+        if plan is not None and captures(plan, wanted):
             return plan
     return None
 
