@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Literal, NamedTuple, get_args
+from typing import Any, Literal, NamedTuple, get_args
 
 Phase = Literal["prompt", "decode"]
 StrategyName = Literal["exp", "lin", "pad"]
@@ -30,6 +30,12 @@ class Bucket(NamedTuple):
     batch_size: int
     query_len: int
     num_blocks: int
+
+
+def context_blocks(phase: str, bucket: Any) -> Any:
+    """Context blocks that a step reads, of every row of a prompt or of the whole batch; of
+    one bucket, or of three columns of sizes."""
+    return bucket[2] * (bucket[0] if phase == "prompt" else 1)
 
 
 class DimensionRange(NamedTuple):

@@ -17,7 +17,7 @@ from warmup_insights.analysis.fit.report import fit_for_settings, run_costs
 from warmup_insights.analysis.plan.regenerate import bucketing_inputs, rules_version
 from warmup_insights.analysis.summary import Folded
 from warmup_insights.bucketing.base import STRATEGY_NAMES, WITHOUT_BUCKETS, Phase
-from warmup_insights.bucketing.file import format_bucket_file, open_bucket_lines
+from warmup_insights.bucketing.file import generated_file, open_bucket_lines
 from warmup_insights.bucketing.generate import generate
 from warmup_insights.bucketing.lint import lint_bucket_lines
 from warmup_insights.bucketing.lookup import BucketTable, walk_decode
@@ -135,9 +135,7 @@ def generate_command(
     padding = report_padding(settings, table, lengths) if generated.prompt else None
     lookups = [table.lookup(phase, shape) for phase, shape in request.lookups]
     if output_file is not None:
-        # The engine multiplies for speculative decoding after reading: seeds are written.
-        text = format_bucket_file(generated.prompt, generated.seed_decode)
-        write_result(output_file, text, force=force)
+        write_result(output_file, generated_file(generated), force=force)
         if output_file == "-":
             return
     print_notes(generated.notes, err=True)

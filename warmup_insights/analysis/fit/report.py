@@ -24,7 +24,6 @@ from warmup_insights.analysis.fit.solve import Admits, Fit, fit_buckets
 from warmup_insights.analysis.fit.traffic import ShapeCounts, Traffic, count_shapes
 from warmup_insights.analysis.plan.costs import Evidence, PhaseCosts, phase_costs
 from warmup_insights.bucketing.base import PHASES, STRATEGY_NAMES, Bucket
-from warmup_insights.bucketing.file import format_bucket_file
 from warmup_insights.bucketing.filters import (
     Condition,
     phase_conditions,
@@ -342,14 +341,8 @@ STAND_INS = {"prompt": Bucket(1, 2, 0), "decode": Bucket(1, 1, 1)}
 
 
 def file_lists(fit: Fit) -> dict[str, Sequence[Bucket]]:
-    """The buckets of the file."""
+    """The buckets of the file; a phase without traffic gets its smallest bucket."""
     return {phase: fit.buckets.get(phase) or (STAND_INS[phase],) for phase in PHASES}
-
-
-def bucket_lines(fit: Fit) -> str:
-    """The lines of a bucket file; a phase without traffic gets its smallest bucket."""
-    lists = file_lists(fit)
-    return format_bucket_file(lists["prompt"], lists["decode"])
 
 
 def run_costs(

@@ -11,6 +11,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
 from warmup_insights.analysis.plan.costs import Evidence
+from warmup_insights.bucketing.base import context_blocks
 from warmup_insights.errors import InputError
 from warmup_insights.model.events import Bucket
 from warmup_insights.model.figures import (
@@ -291,10 +292,8 @@ class Workspace:
 
 
 def _rows(phase: str, bucket: Bucket) -> int:
-    """Context blocks that a step gathers: of every row of a prompt, or of the batch."""
-    if len(bucket) < 3:
-        return 0
-    return bucket[2] * (bucket[0] if phase == "prompt" else 1)
+    """Context blocks that a step gathers; none in buckets of two dimensions."""
+    return int(context_blocks(phase, bucket)) if len(bucket) > 2 else 0
 
 
 def is_profile_kept(summary: RunSummary) -> bool:

@@ -207,7 +207,7 @@ def rows_as_run(summary: RunSummary, rows: Sequence[BucketRow]) -> Sequence[Buck
     settings = reproducing_settings(summary)
     if settings is None:
         return rows
-    shapes = warmed_shapes(settings, bucket_lists(settings))
+    shapes = warmed_shapes(settings, own_lists(summary))
     return [
         msgspec.structs.replace(row, executed=shapes[row.phase, row.bucket])
         if row.executed is None and (row.phase, row.bucket) in shapes
