@@ -27,6 +27,7 @@ from warmup_insights.analysis.plan.memory import (
     divide_memory,
     has_one_kind,
     is_profile_kept,
+    longest_request,
     refuse_contradictions,
     stated_capacity,
 )
@@ -124,8 +125,7 @@ class CachePlanner:
         own = memory.gpu_memory_utilization
         self.utilization = first_known(own, summary.setting("gpu_memory_utilization"))
         self.reserve = memory.graph_reserved_fraction
-        length = summary.setting("max_model_len", "max_seq_len")
-        self.length = None if length is None else int(length)
+        self.length = longest_request(summary)
         size = first_known(memory.block_size, summary.setting("block_size"))
         self.block_size = self._tokens_of_a_block() if size is None else int(size)
         if device_bytes is not None and device_bytes <= (memory.kv_cache_bytes or 0):

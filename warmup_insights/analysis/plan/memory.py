@@ -7,6 +7,7 @@ arithmetic.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
@@ -22,7 +23,7 @@ from warmup_insights.model.figures import (
 )
 from warmup_insights.model.summary import RunSummary
 from warmup_insights.rules.capture import num_tokens
-from warmup_insights.rules.memory import MemoryBudget
+from warmup_insights.rules.memory import MemoryBudget, profile_shape
 from warmup_insights.rules.model_shape import PRESETS
 from warmup_insights.rules.setting_lives import read_version
 
@@ -160,6 +161,12 @@ def _is_since(summary: RunSummary, version: tuple[int, ...]) -> bool:
         return False
     own = read_version(summary.engine.version)
     return own is None or own >= version
+
+
+def longest_request(summary: RunSummary) -> int | None:
+    """Tokens of the longest request that the engine takes."""
+    length = summary.setting("max_model_len", "max_seq_len")
+    return None if length is None else int(length)
 
 
 def taken_tokens(summary: RunSummary, length: int, block_size: int | None) -> int:
@@ -313,11 +320,10 @@ def _profile_tokens(summary: RunSummary, limits: Mapping[str, int]) -> int | Non
     prompts = summary.phase("prompt").buckets
     if prompts and len(prompts[0]) == 2:
         return max(bucket[0] for bucket in prompts) * max(b[1] for b in prompts)
-    budget, length = (
+    length, budget = (
         first_known(limits.get(name), summary.setting(name))
-        for name in ("max_num_batched_tokens", "max_model_len")
+        for name in ("max_model_len", "max_num_batched_tokens")
     )
     if budget is None or length is None:
         return None
-    query = min(int(length), int(budget))
-    return max(1, int(budget) // query) * query
+    return math.prod(profile_shape(int(length), int(budget)))

@@ -42,6 +42,7 @@ from warmup_insights.analysis.plan.memory import (
     divide_memory,
     has_one_kind,
     is_profile_kept,
+    longest_request,
     refuse_contradictions,
     stated_capacity,
 )
@@ -91,8 +92,8 @@ class PlannedBuckets:
     """
 
     lists: Lists
+    shapes: Shapes
     notes: tuple[str, ...] = ()
-    shapes: Shapes = field(default_factory=dict)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -149,7 +150,7 @@ def planned_buckets(
                 "Buckets of two dimensions cannot be generated anew here; leave limits, "
                 "bucketing variables and the version as they are in the run"
             )
-        return PlannedBuckets(own, shapes=seen)
+        return PlannedBuckets(own, seen)
     old_blocks = summary.memory_or_none.num_kv_blocks
     own_version = _version(summary, change.engine_version)
     known = reproducing_settings(summary, own_version)
@@ -162,9 +163,9 @@ def planned_buckets(
             )
         note = "Buckets are those of the run; with another KV cache they may differ."
         notes = (note,) if num_blocks != old_blocks else ()
-        return PlannedBuckets(own, notes, seen)
+        return PlannedBuckets(own, seen, notes)
     if num_blocks < 1:
-        return PlannedBuckets(own, shapes=seen)
+        return PlannedBuckets(own, seen)
     named = change.engine_version
     version = version_name(named) if named else own_version
     settings = bucketing_settings(
@@ -182,7 +183,7 @@ def planned_buckets(
         shapes.get(key) == shape for key, shape in seen.items()
     )
     shapes = warmed_shapes(settings, new) if is_by_rules else seen
-    return PlannedBuckets(new, tuple(rules), shapes)
+    return PlannedBuckets(new, shapes, tuple(rules))
 
 
 def _version(summary: RunSummary, engine_version: str | None) -> str:
@@ -484,11 +485,8 @@ class Planner:
 
     def _length(self, chosen: Mapping[str, Any]) -> int | None:
         """Tokens of the longest request."""
-        found: int | None = first_known(
-            chosen.get("max_model_len"),
-            self.summary.setting("max_model_len", "max_seq_len"),
-        )
-        return found
+        given: int | None = chosen.get("max_model_len")
+        return longest_request(self.summary) if given is None else given
 
     def _tokens(self, memory: MemoryPlan) -> int | None:
         size = self.summary.memory_or_none.block_size
