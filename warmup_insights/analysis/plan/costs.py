@@ -21,8 +21,10 @@ from warmup_insights.model.events import Bucket
 from warmup_insights.model.figures import bytes_step, first_known
 from warmup_insights.model.summary import BucketRow, RunSummary, StepCost
 from warmup_insights.rules.capture import (
+    DECODE_STRATEGY,
     GRAPH_LIMIT_SINCE,
     GRAPH_STRATEGIES,
+    PROMPT_STRATEGY,
     is_beyond_graphs,
     order_candidates,
 )
@@ -558,8 +560,8 @@ def _places(evidence: Evidence, phase: str) -> dict[int, Bucket] | None:
 
 def capture_strategies(summary: RunSummary) -> tuple[str, str]:
     """The order of prompt and decode graphs: as set, else as by default."""
-    prompt = str(summary.config.get("VLLM_GRAPH_PROMPT_STRATEGY") or "min_tokens")
-    decode = str(summary.config.get("VLLM_GRAPH_DECODE_STRATEGY") or "max_bs")
+    prompt = str(summary.config.get("VLLM_GRAPH_PROMPT_STRATEGY") or PROMPT_STRATEGY)
+    decode = str(summary.config.get("VLLM_GRAPH_DECODE_STRATEGY") or DECODE_STRATEGY)
     return prompt, decode
 
 

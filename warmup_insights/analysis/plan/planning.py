@@ -69,7 +69,7 @@ from warmup_insights.model.figures import (
     graph_memory_bytes,
 )
 from warmup_insights.model.summary import PHASES, SCHEMA, BucketRow, RunSummary
-from warmup_insights.rules.capture import GraphBudget
+from warmup_insights.rules.capture import PROMPT_RATIO, GraphBudget
 from warmup_insights.units import format_bytes
 
 _MERGED = (
@@ -217,9 +217,6 @@ def rows_as_run(summary: RunSummary, rows: Sequence[BucketRow]) -> Sequence[Buck
     ]
 
 
-DEFAULT_PROMPT_RATIO = 0.3
-
-
 @dataclass(frozen=True)
 class Plan:
     """A prediction. `outcome` is `fits`, `no_kv_cache` or `out_of_memory`.
@@ -359,7 +356,7 @@ class Planner:
                 settings.graph_prompt_ratio,
                 run.graph_budget and run.graph_budget.prompt_ratio,
                 self.summary.setting("VLLM_GRAPH_PROMPT_RATIO"),
-                DEFAULT_PROMPT_RATIO,
+                PROMPT_RATIO,
             ),
             "VLLM_GRAPH_PROMPT_STRATEGY": settings.graph_prompt_strategy or prompt,
             "VLLM_GRAPH_DECODE_STRATEGY": settings.graph_decode_strategy or decode,
