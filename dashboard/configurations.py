@@ -23,7 +23,6 @@ from warmup_insights.analysis.pareto import (
     COLUMNS,
     TRADED,
     ConfigurationRow,
-    Objective,
     differing,
     planned_rows,
     settings_text,
@@ -91,9 +90,9 @@ def points_frame(
 class FigureAxes(NamedTuple):
     """Which figures a chart of configurations shows, by their names."""
 
-    x: Objective
-    y: Objective
-    colour: Objective | None
+    x: str
+    y: str
+    colour: str | None
 
 
 def axes_of(
@@ -108,8 +107,8 @@ def axes_of(
     compared = next((row.compared_by for row in rows if row.compared_by), ())
     if not compared:
         return None
-    known = points.dropna(subset=[name for name, _ in compared])
-    varied = [one for one in compared if known[one[0]].nunique() > 1]
+    known = points.dropna(subset=list(compared))
+    varied = [one for one in compared if known[one].nunique() > 1]
     x = next((one for one in compared if one in TRADED[1]), compared[-1])
     rest = [one for one in compared if one != x]
     rest.sort(key=lambda one: one not in varied)
@@ -158,8 +157,8 @@ def configurations_figure(
     the settings of the one that is named.
     """
     points = points.assign(
-        x=points[axes.x[0]] / _unit(points, axes.x[0])[1],
-        y=points[axes.y[0]] / _unit(points, axes.y[0])[1],
+        x=points[axes.x] / _unit(points, axes.x)[1],
+        y=points[axes.y] / _unit(points, axes.y)[1],
     )
     figure = new_figure(460)
     _lines_and_rings(figure, points, picked)
@@ -174,7 +173,7 @@ def configurations_figure(
                 "color": colour("warmed"), "line": {"width": 1, "color": MUTED},
             }  # fmt: skip
             if axes.colour is not None:
-                name = axes.colour[0]
+                name = axes.colour
                 marker["color"] = rows[name] / _unit(points, name)[1]
                 marker["coloraxis"] = "coloraxis"
                 # A mark of the legend has no place on the scale: it would be black.
@@ -192,15 +191,15 @@ def configurations_figure(
     if axes.colour is not None:
         figure.update_layout(
             coloraxis={"colorscale": HEAT, "colorbar": {
-                "title": {"text": _title(points, axes.colour[0]), "side": "right"},
+                "title": {"text": _title(points, axes.colour), "side": "right"},
                 "thickness": 12, "outlinewidth": 0}},
         )  # fmt: skip
     figure.update_layout(clickmode="event+select")
     figure.update_xaxes(rangemode="tozero")
     figure.update_yaxes(rangemode="tozero")
-    if axes.y[0] == "captured_percent":
+    if axes.y == "captured_percent":
         figure.update_yaxes(range=[0, 108], tickvals=[0, 25, 50, 75, 100])
-    name_axes(figure, _title(points, axes.x[0]), _title(points, axes.y[0]))
+    name_axes(figure, _title(points, axes.x), _title(points, axes.y))
     return figure
 
 
@@ -229,7 +228,7 @@ def _lines_and_rings(figure: Figure, points: pd.DataFrame, picked: str) -> None:
 
 def _hover(rows: pd.DataFrame, axes: FigureAxes) -> list[list[str]]:
     """Of each point its run, its name, and its settings and figures as lines of text."""
-    shown = [one[0] for one in axes if one is not None]
+    shown = [name for name in axes if name is not None]
     return [
         [
             row["run_id"] or "",

@@ -24,7 +24,7 @@ from warmup_insights.errors import InputError
 from warmup_insights.model.summary import RunSummary
 
 STRATEGY_TITLES: dict[StrategyName, str] = {
-    name: STRATEGIES[name].title for name in STRATEGY_NAMES.values()
+    name: STRATEGIES[name].title for name in STRATEGY_NAMES
 }
 FROM_FILE = "VLLM_BUCKETING_FROM_FILE"
 LIMITS: dict[str, tuple[str, str, int]] = {

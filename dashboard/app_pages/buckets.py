@@ -21,7 +21,7 @@ from dashboard.shown import frame_of
 from dashboard.text import markdown
 from warmup_insights.analysis.plan.regenerate import rules_version, strategy_of
 from warmup_insights.bucketing.base import StrategyName
-from warmup_insights.bucketing.file import format_bucket_file
+from warmup_insights.bucketing.file import generated_file
 from warmup_insights.bucketing.padding import Assumption, LengthDistribution, Trial
 from warmup_insights.bucketing.versions import (
     MAIN,
@@ -184,7 +184,7 @@ def _one(trials: list[Trial], base: RunRecord | None) -> None:
         with st.expander(f"{len(dropped):,} dropped candidates"):
             st.dataframe(dropped, hide_index=True)
             widgets.csv_button(dropped, "dropped")
-    text = format_bucket_file(trial.generated.prompt, trial.generated.decode)
+    text = generated_file(trial.generated)
     st.download_button(
         "Bucket file", text, f"buckets_{trial.strategy}.txt", "text/plain",
         on_click="ignore", icon=":material/download:", key="bucket-file",

@@ -19,6 +19,7 @@ from warmup_insights.analysis.pareto import (
     Pick,
     configuration_rows,
     differing,
+    is_higher_better,
     marked_together,
     pick,
     settings_text,
@@ -219,13 +220,13 @@ def _figure(
     axes, points = drawn
     settings = differing(together)
     picked = settings_text(chosen.row, settings) if chosen is not None else ""
-    hint = "Up" if axes.y[1] == "higher" else "Down"
-    hint += " and to the right is better" if axes.x[1] == "higher" else " is better"
+    hint = "Up" if is_higher_better(axes.y) else "Down"
+    hint += " and to the right is better" if is_higher_better(axes.x) else " is better"
     if axes.colour is not None:
-        hint += f"; brighter is a larger {BY_NAME[axes.colour[0]].title}"
+        hint += f"; brighter is a larger {BY_NAME[axes.colour].title}"
     if points["line"].duplicated().any():
         hint += f". Lines connect points that differ in {markdown(settings[-1])} only"
-    x, y = (BY_NAME[name].title for name, _ in axes[:2])
+    x, y = (BY_NAME[name].title for name in axes[:2])
     picture = Picture(
         f"{y[0].upper()}{y[1:]} against {x}",
         f"{hint}. Click a point to open its run. {markdown(note)}",

@@ -12,7 +12,7 @@ import plotly.graph_objects as go
 from dashboard.charts.base import Figure, known_text, name_axes, new_figure, size_unit
 from dashboard.palette import HEAT, INK, SIGNS, STATES, colour
 from dashboard.text import visible
-from warmup_insights.analysis.misses import Diagnosis
+from warmup_insights.analysis.misses import Diagnosis, highest_settings
 from warmup_insights.bucketing.base import DIMENSIONS
 from warmup_insights.model.events import Bucket
 from warmup_insights.model.summary import (
@@ -390,7 +390,7 @@ def misses_frame(summary: RunSummary, found: Iterable[Diagnosis]) -> pd.DataFram
                 ),
                 "nearest bucket": bucket_text(item.nearest) if item.nearest else "",
                 "ran in": bucket_text(item.fallback) if item.fallback else "",
-                "setting": " ".join(item.settings),
+                "setting": " ".join(highest_settings([item])),
             }
             for item in found
         ]

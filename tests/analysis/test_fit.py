@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 from dataclasses import replace
+from functools import partial
 
 import numpy as np
 import pytest
@@ -22,7 +23,7 @@ from warmup_insights.analysis.fit.report import (
     taken_from_file,
     with_limits,
 )
-from warmup_insights.analysis.fit.solve import fit_buckets
+from warmup_insights.analysis.fit.solve import adds_none, fit_buckets
 from warmup_insights.analysis.fit.traffic import (
     Requests,
     Traffic,
@@ -37,6 +38,9 @@ from warmup_insights.bucketing.settings import SlidingWindow, settings_from_mapp
 from warmup_insights.errors import InputError, SettingError
 from warmup_insights.export.buckets import bucket_file_text, fit_table
 
+fitted = partial(
+    fit_buckets, block_weight=1, admits=lambda *_: True, warms=adds_none, others=()
+)
 EMPTY = count_shapes(np.zeros((0, 3)))
 
 
@@ -119,9 +123,7 @@ def test_small_cases_equal_brute_force(prompt, decode, extra, weight):
     if not phases:
         return
     most = len(phases) + extra
-    fit = fit_buckets(
-        traffic(prompt, decode), Limits(max_buckets=most), block_weight=weight
-    )
+    fit = fitted(traffic(prompt, decode), Limits(max_buckets=most), block_weight=weight)
     curves = [brute_force(points, p, most, weight) for p, points in phases]
     assert fit.executed == best_split(curves, most)
     # Sizes between those that occur can change the engine's order in three dimensions.
@@ -137,7 +139,7 @@ def test_nothing_is_called_optimal_that_sizes_between_those_that_occur_can_beat(
     buckets = [Bucket(3, 9, 0), Bucket(4, 4, 6)]
     found = traffic(points)
     beaten_by = measure_waste(found.prompt, buckets, "prompt", 1).executed
-    fit = fit_buckets(found, Limits(max_buckets=2))
+    fit = fitted(found, Limits(max_buckets=2))
     assert fit.executed == brute_force(points, "prompt", 2, 1)[2]
     assert fit.bound <= beaten_by < fit.executed
     assert not fit.is_exact
@@ -160,9 +162,9 @@ def test_small_cases_within_seconds_equal_brute_force(decode, bound):
     limits = Limits(max_warmup_s=bound, seconds=lambda phase, b: b[0] + b[2])
     if not costs:
         with pytest.raises(InputError, match="raise the limit"):
-            fit_buckets(Traffic("t", EMPTY, found), limits)
+            fitted(Traffic("t", EMPTY, found), limits)
         return
-    fit = fit_buckets(Traffic("t", EMPTY, found), limits)
+    fit = fitted(Traffic("t", EMPTY, found), limits)
     assert fit.executed == min(costs)
     assert fit.is_exact
 
@@ -242,7 +244,7 @@ def test_the_bound_is_told_where_the_fit_is_not_proven():
 
 def test_one_dimension_is_exact_at_any_size():
     points = {(1, q, 0): q % 7 for q in range(1, 900)}
-    fit = fit_buckets(traffic(points), Limits(max_buckets=9))
+    fit = fitted(traffic(points), Limits(max_buckets=9))
     assert fit.is_exact
     assert fit.usage.num_buckets == 9
 
@@ -250,15 +252,15 @@ def test_one_dimension_is_exact_at_any_size():
 def test_more_buckets_never_waste_more():
     points = {(1, q, 0): 1 + q % 5 for q in range(10, 400, 7)}
     wasted = [
-        fit_buckets(traffic(points), Limits(max_buckets=n)).wasted for n in range(1, 12)
+        fitted(traffic(points), Limits(max_buckets=n)).wasted for n in range(1, 12)
     ]
     assert wasted == sorted(wasted, reverse=True)
-    assert fit_buckets(traffic(points), Limits(max_buckets=99)).wasted == 0
+    assert fitted(traffic(points), Limits(max_buckets=99)).wasted == 0
 
 
 def test_shapes_that_never_run_still_get_a_bucket():
     points = {(1, 100, 0): 5, (1, 512, 0): 0}
-    fit = fit_buckets(traffic(points), Limits(max_buckets=2))
+    fit = fitted(traffic(points), Limits(max_buckets=2))
     assert fit.buckets["prompt"] == ((1, 100, 0), (1, 512, 0))
 
 
@@ -274,7 +276,7 @@ def test_the_largest_legal_shapes_can_be_covered():
 
 def test_a_prompt_of_one_token_is_written_with_two():
     """Query length 1 means decode in a bucket file."""
-    fit = fit_buckets(traffic({(1, 1, 0): 3}), Limits(max_buckets=1))
+    fit = fitted(traffic({(1, 1, 0): 3}), Limits(max_buckets=1))
     assert fit.buckets["prompt"] == ((1, 2, 0),)
     assert (fit.needed, fit.executed) == (3, 6)
 
@@ -282,12 +284,12 @@ def test_a_prompt_of_one_token_is_written_with_two():
 def test_prompt_buckets_keep_the_token_budget():
     """Two prompts of 300 together, or one of 500: (2, 500, 0) would be dropped."""
     points = {(2, 200, 0): 10, (1, 500, 0): 10}
-    free = fit_buckets(traffic(points), Limits(max_buckets=1))
+    free = fitted(traffic(points), Limits(max_buckets=1))
     assert free.buckets["prompt"] == ((2, 500, 0),)
     admits = taken_from_file(engine_settings())
     with pytest.raises(InputError, match="raise the limit"):
-        fit_buckets(traffic(points), Limits(max_buckets=1), admits=admits)
-    kept = fit_buckets(traffic(points), Limits(max_buckets=2), admits=admits)
+        fitted(traffic(points), Limits(max_buckets=1), admits=admits)
+    kept = fitted(traffic(points), Limits(max_buckets=2), admits=admits)
     assert kept.buckets["prompt"] == ((1, 500, 0), (2, 200, 0))
 
 
@@ -382,7 +384,7 @@ def seconds(phase, bucket):
 @pytest.mark.parametrize("bound", [4.0, 7.5, 20.0])
 def test_seconds_are_a_limit(bound):
     points = {(1, q, 0): 1 for q in range(50, 1000, 50)}
-    fit = fit_buckets(
+    fit = fitted(
         traffic(points, {(4, 1, 9): 3}), Limits(max_warmup_s=bound, seconds=seconds)
     )
     spent = sum(seconds(p, b) for p, buckets in fit.buckets.items() for b in buckets)
@@ -397,7 +399,7 @@ def test_bytes_and_number_are_limits_together():
     limits = Limits(
         max_buckets=3, max_graph_bytes=2500, bytes=lambda phase, bucket: bucket[1]
     )
-    fit = fit_buckets(traffic(points), limits)
+    fit = fitted(traffic(points), limits)
     assert len(fit.buckets["prompt"]) <= 3
     assert fit.usage.graph_bytes <= 2500
 
@@ -407,9 +409,9 @@ def test_limits_that_nothing_keeps_are_said():
     with pytest.raises(
         InputError, match=r"prompt and decode steps .* within 1 buckets"
     ):
-        fit_buckets(both, Limits(max_buckets=1))
+        fitted(both, Limits(max_buckets=1))
     with pytest.raises(InputError, match=r"0\.5 s of warm-up"):
-        fit_buckets(both, Limits(max_warmup_s=0.5, seconds=seconds))
+        fitted(both, Limits(max_warmup_s=0.5, seconds=seconds))
 
 
 def test_limits_are_said_in_words():
@@ -531,8 +533,8 @@ def test_steps_larger_than_the_settings_are_refused():
 def test_many_batch_sizes_of_prompts_are_put_together():
     """More than six: every size alone, powers of two, or all at once are tried."""
     points = {(batch, 10 * batch % 70 + 5, 0): 1 + batch % 3 for batch in range(1, 17)}
-    few = fit_buckets(traffic(points), Limits(max_buckets=3))
-    many = fit_buckets(traffic(points), Limits(max_buckets=16))
+    few = fitted(traffic(points), Limits(max_buckets=3))
+    many = fitted(traffic(points), Limits(max_buckets=16))
     assert few.usage.num_buckets <= 3
     assert many.wasted == 0
     assert few.bound <= few.executed
@@ -541,11 +543,11 @@ def test_many_batch_sizes_of_prompts_are_put_together():
 def test_the_bound_of_thousands_of_values_is_below_the_optimum():
     """It is thinned out, which only lowers it: in one dimension the optimum is known."""
     points = {(1, q, 0): 1 + q % 3 for q in range(2, 6000)}
-    fit = fit_buckets(traffic(points), Limits(max_buckets=6))
+    fit = fitted(traffic(points), Limits(max_buckets=6))
     assert 0.99 * fit.executed < fit.bound <= fit.executed
 
 
 def test_nothing_to_cover_needs_no_bucket():
-    fit = fit_buckets(traffic({(1, 9, 0): 1}), Limits(max_buckets=5))
+    fit = fitted(traffic({(1, 9, 0): 1}), Limits(max_buckets=5))
     assert fit.buckets == {"prompt": ((1, 9, 0),)}
     assert (fit.wasted, fit.gap_percent, fit.waste_ratio) == (0, 0.0, 0.0)

@@ -27,34 +27,35 @@ from warmup_insights.analysis.pareto import (
 from warmup_insights.model.events import Failure, ServerReady, ShutdownRequested
 from warmup_insights.model.summary import MemoryFacts
 
-OBJECTIVES = (("a", "higher"), ("b", "lower"))
+A, B = OBJECTIVES = ("kv_cache_tokens", "ready_s")
+"""More of the first is better, less of the second."""
 
 
 def test_the_beaten_row_is_marked():
-    rows = [{"a": 1, "b": 5}, {"a": 2, "b": 5}, {"a": 1, "b": 3}, {"a": 2, "b": 6}]
+    rows = [{A: 1, B: 5}, {A: 2, B: 5}, {A: 1, B: 3}, {A: 2, B: 6}]
     assert non_dominated(rows, OBJECTIVES) == [False, True, True, False]
 
 
 def test_equal_rows_stay_together():
-    rows = [{"a": 1, "b": 1}, {"a": 1, "b": 1}]
+    rows = [{A: 1, B: 1}, {A: 1, B: 1}]
     assert non_dominated(rows, OBJECTIVES) == [True, True]
 
 
 def test_unknown_rows_neither_beat_nor_are_beaten():
-    rows = [{"a": 9, "b": None}, {"a": 1, "b": 1}]
+    rows = [{A: 9, B: None}, {A: 1, B: 1}]
     assert non_dominated(rows, OBJECTIVES) == [None, True]
 
 
 points = st.lists(
-    st.fixed_dictionaries({"a": st.integers(0, 5), "b": st.integers(0, 5)}), max_size=12
+    st.fixed_dictionaries({A: st.integers(0, 5), B: st.integers(0, 5)}), max_size=12
 )
 
 
 @given(points)
 def test_marks_are_those_of_the_definition(rows):
     def beats(one, other):
-        no_worse = one["a"] >= other["a"] and one["b"] <= other["b"]
-        return no_worse and (one["a"] > other["a"] or one["b"] < other["b"])
+        no_worse = one[A] >= other[A] and one[B] <= other[B]
+        return no_worse and (one[A] > other[A] or one[B] < other[B])
 
     wanted = [not any(beats(other, row) for other in rows) for row in rows]
     assert non_dominated(rows, OBJECTIVES) == wanted
@@ -81,9 +82,9 @@ def test_failed_and_stopped_starts_are_never_marked():
 
 
 def test_a_difference_within_the_tolerance_saves_no_point():
-    rows = [{"a": 100, "b": 10}, {"a": 80, "b": 9.9}, {"a": 80, "b": 5}]
+    rows = [{A: 100, B: 10}, {A: 80, B: 9.9}, {A: 80, B: 5}]
     assert non_dominated(rows, OBJECTIVES) == [True, False, True]
-    rows = [{"a": 100, "b": 10}, {"a": 96, "b": 9.7}]
+    rows = [{A: 100, B: 10}, {A: 96, B: 9.7}]
     assert non_dominated(rows, OBJECTIVES) == [True, True]
     assert non_dominated(rows, OBJECTIVES, 0.05).count(True) == 1
 
@@ -127,7 +128,7 @@ CUDA = {"kv_cache_tokens": 18_400, "ready_s": 25.0}
     ],
 )  # fmt: skip
 def test_runs_are_compared_by_what_all_of_them_state(rows, wanted):
-    assert [name for name, _ in objectives_of(rows)] == wanted
+    assert list(objectives_of(rows)) == wanted
 
 
 def test_cuda_runs_are_compared_by_tokens_and_time_to_ready():
@@ -149,7 +150,7 @@ def test_cuda_runs_are_compared_by_tokens_and_time_to_ready():
     ]  # fmt: skip
     rows = configuration_rows(runs)
     assert [row.is_non_dominated for row in rows] == [True, True, False]
-    assert [name for name, _ in rows[0].compared_by] == ["kv_cache_tokens", "ready_s"]
+    assert rows[0].compared_by == ("kv_cache_tokens", "ready_s")
     found = pick(rows, "fastest")
     assert found is not None
     assert (found.row.run_id, differing(rows)) == ("bbb", ("max_num_seqs",))

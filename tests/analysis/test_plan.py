@@ -398,6 +398,8 @@ def test_a_bucketing_variable_can_be_planned_with():
     assert plan.phases["prompt"].generated == 256
     with pytest.raises(SettingError, match="VLLM_BUCKETING_STRATEGY"):
         planner.plan(PlanSettings(environment={"VLLM_BUCKETING_STRATEGY": "best"}))
+    off = planner.plan(PlanSettings(environment={"VLLM_ENABLE_BUCKETING": "false"}))
+    assert (off.phases, off.time.warmup_s) == ({}, None)
 
 
 @pytest.mark.parametrize("version", ["0.19.0", "0.26.0", "main"])
@@ -627,12 +629,6 @@ class TestRecommend:
         for margin in (-1, 200 * GIB):
             with pytest.raises(SettingError, match="not possible"):
                 recommend(planner, margin_bytes=margin)
-
-    def test_without_a_budget_the_reserve_holds_the_graphs(self):
-        planner = planner_of(uncapped_run())
-        plan = smallest_reserve(planner, PlanSettings(), None, 0)
-        assert plan.settings["VLLM_GRAPH_RESERVED_MEM"] == pytest.approx(0.01)
-        assert plan.free_after_graphs_bytes >= plan.margin_bytes
 
     def test_it_is_the_pair_that_advice_goes_to(self):
         """One margin, one headroom, one highest utilisation for both commands."""

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from tests.bucketing.helpers import engine_settings, make_settings
 from warmup_insights.bucketing.base import Bucket
-from warmup_insights.bucketing.file import format_bucket_file, parse_bucket_lines
+from warmup_insights.bucketing.file import generated_file, parse_bucket_lines
 from warmup_insights.bucketing.generate import generate, grouped
 from warmup_insights.bucketing.lookup import BucketTable
 from warmup_insights.bucketing.settings import read_features, settings_from_mapping
@@ -413,7 +413,7 @@ def test_a_written_file_generates_the_same_buckets(configuration):
         generated = generate(configuration)
     except SettingError:
         return
-    text = format_bucket_file(generated.prompt, generated.seed_decode)
+    text = generated_file(generated)
     file = parse_bucket_lines(text.splitlines(), "written")
     again = generate(replace(configuration, bucket_file=file))
     assert again.strategy == "file"

@@ -38,7 +38,7 @@ def test_the_dimension_that_no_bucket_reaches_is_named():
     assert found.too_large == (1,)
     assert found.reason(NAMES) == "query length 300 is above every bucket"
     assert found.nearest == (2, 256, 0)
-    assert found.settings == ("VLLM_PROMPT_QUERY_BUCKET_MAX=384",)
+    assert highest_settings([found]) == ("VLLM_PROMPT_QUERY_BUCKET_MAX=384",)
     assert found.file_line == "(1, 384, 0)"
 
 
@@ -46,13 +46,13 @@ def test_a_shape_between_the_buckets_needs_no_larger_maximum():
     found = diagnose(summary_with([[1, 512, 0], [4, 128, 0]], [miss(2, 256, 0)]))[0]
     assert found.too_large == ()
     assert "by no bucket together" in found.reason(NAMES)
-    assert found.settings == ()
+    assert highest_settings([found]) == ()
     assert found.file_line == "(2, 256, 0)"
 
 
 def test_older_engines_have_other_names_and_no_bucket_file():
     found = diagnose(summary_with([[1, 128]], [miss(1, 1024)]))[0]
-    assert found.settings == ("VLLM_PROMPT_SEQ_BUCKET_MAX=1024",)
+    assert highest_settings([found]) == ("VLLM_PROMPT_SEQ_BUCKET_MAX=1024",)
     assert found.file_line == ""
 
 
@@ -60,7 +60,7 @@ def test_a_run_without_lists_has_no_nearest_bucket():
     found = diagnose(summary_with([], [miss(1, 8, phase="decode")]))[0]
     assert found.nearest is None
     assert found.reason(NAMES) == "the run lists no buckets"
-    assert found.settings == ()
+    assert highest_settings([found]) == ()
 
 
 def test_the_most_frequent_come_first_and_maxima_are_joined():

@@ -169,7 +169,8 @@ def test_nothing_is_captured_without_memory():
     """A budget that is used up, or negative, captures not even the first."""
     for total in (0, -1):
         prompt, decode = capture_graphs(
-            [(1, 128)], [(1, 128)], GraphBudget(0, total, 0.3), lambda _: 1
-        )
+            [(1, 128)], [(1, 128)], GraphBudget(0, total, 0.3), lambda _: 1,
+            prompt_strategy="min_tokens", decode_strategy="max_bs",
+        )  # fmt: skip
         assert prompt.captured == decode.captured == []
         assert len(prompt.skipped) == len(decode.skipped) == 1

@@ -7,28 +7,22 @@ decode.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
+from warmup_insights.bucketing.ranges import RANGE_NAMES, variable_name
 from warmup_insights.model.events import Bucket
 from warmup_insights.model.summary import Miss, RunSummary
 from warmup_insights.rules.setting_lives import has_setting
 
 Cause = Literal["skipped", "no_list", "not_warmed", "too_large", "no_combination"]
 
-DIMENSIONS: dict[tuple[str, int], tuple[str, ...]] = {
-    ("prompt", 3): ("BS", "QUERY", "CTX"),
-    ("decode", 3): ("BS", "QUERY", "BLOCK"),
-    ("prompt", 2): ("BS", "SEQ"),
-    ("decode", 2): ("BS", "BLOCK"),
-}
-"""Phase and number of dimensions to their names in the engines' range variables."""
 WORDS = {
     "BS": "batch size", "QUERY": "query length", "CTX": "context blocks",
     "BLOCK": "blocks", "SEQ": "sequence length",
 }  # fmt: skip
-"""These names for people."""
+"""Names of dimensions in range variables, for people."""
 _REASONS: dict[Cause, str] = {
     "skipped": "warm-up was skipped",
     "no_list": "the run lists no buckets",
@@ -99,11 +93,6 @@ class Diagnosis:
         return is_same and any(limit is not None for limit in self.limits)
 
     @property
-    def settings(self) -> tuple[str, ...]:
-        """Range variables that would cover the shape."""
-        return highest_settings([self])
-
-    @property
     def file_line(self) -> str:
         """A line for a bucket file, with three numbers; empty for older engines."""
         return str(tuple(self.wanted)) if len(self.wanted) == 3 else ""
@@ -117,15 +106,14 @@ def diagnose(summary: RunSummary) -> list[Diagnosis]:
 
 def highest_settings(found: Iterable[Diagnosis]) -> tuple[str, ...]:
     """One setting per range that is too small, with the highest value of any shape."""
-    highest = highest_needs(item.needs for item in found)
-    return tuple(f"{name}={value}" for name, value in highest.items())
+    return tuple(f"{name}={value}" for name, value in highest_needs(found).items())
 
 
-def highest_needs(needs: Iterable[Mapping[str, int]]) -> dict[str, int]:
+def highest_needs(found: Iterable[Diagnosis]) -> dict[str, int]:
     """For each variable the highest value that any shape needs."""
     highest: dict[str, int] = {}
-    for need in needs:
-        for name, value in need.items():
+    for item in found:
+        for name, value in item.needs.items():
             highest[name] = max(highest.get(name, 0), value)
     return highest
 
@@ -135,7 +123,7 @@ def dimensions_of(summary: RunSummary, phase: str, size: int) -> tuple[str, ...]
 
     Up to 1.17 the V0 engines gave decode buckets a sequence length instead of blocks.
     """
-    names = DIMENSIONS.get((phase, size), ())
+    names = RANGE_NAMES.get((phase, size), ())
     has_lengths = size == 2 and "seq" in summary.phase(phase).dimensions
     return ("BS", "SEQ") if has_lengths else names
 
@@ -147,10 +135,10 @@ def range_variables(summary: RunSummary, phase: str, size: int) -> tuple[str, ..
     """
     names = []
     for dimension in dimensions_of(summary, phase, size):
-        name = f"VLLM_{phase.upper()}_{dimension}_BUCKET_MAX"
+        name = variable_name(phase, dimension, "max")
         is_known = not summary.engine.version or has_setting(summary, name)
         if dimension == "QUERY" and not is_known:
-            name = name.replace("_QUERY_", "_SEQ_")
+            name = variable_name(phase, "SEQ", "max")
         names.append(name)
     return tuple(names)
 

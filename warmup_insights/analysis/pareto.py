@@ -6,28 +6,24 @@ import itertools
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, Literal
+from typing import Any
 
 from warmup_insights.analysis.compare import START_GROUPS
 from warmup_insights.analysis.plan.planning import Plan
 from warmup_insights.model.figures import BY_NAME, format_figure
 from warmup_insights.model.summary import RunSummary
 
-Direction = Literal["lower", "higher"]
-Objective = tuple[str, Direction]
-
-TRADED: tuple[tuple[Objective, ...], ...] = (
-    (("captured_percent", "higher"),),
-    (("kv_cache_tokens", "higher"), ("num_kv_blocks", "higher")),
-    (("warmup_s", "lower"), ("ready_s", "lower"), ("engine_init_s", "lower")),
-)
+TRADED = (
+    ("captured_percent",), ("kv_cache_tokens", "num_kv_blocks"),
+    ("warmup_s", "ready_s", "engine_init_s"),
+)  # fmt: skip
 """What a memory configuration trades: graphs, KV cache and time, each as the first of
 these figures that the compared runs state. Blocks differ in size, so tokens come first."""
 TOLERANCE = 0.05
 """Share of a figure by which another one has to differ to count as better."""
 
 
-def objectives_of(rows: Sequence[Mapping[str, float | None]]) -> tuple[Objective, ...]:
+def objectives_of(rows: Sequence[Mapping[str, float | None]]) -> tuple[str, ...]:
     """The two or three figures by which rows are compared; none where no row has two.
 
     Those that make the most values comparable: rows that state all of them, times how
@@ -35,22 +31,23 @@ def objectives_of(rows: Sequence[Mapping[str, float | None]]) -> tuple[Objective
     `TRADED`.
     """
     known = [{name for name, value in row.items() if value is not None} for row in rows]
-    best: tuple[Objective, ...] = ()
+    best: tuple[str, ...] = ()
     most = (0, 0)
     for chosen in itertools.product(*((*group, None) for group in TRADED)):
-        objectives = tuple(one for one in chosen if one is not None)
-        names = {name for name, _ in objectives}
-        held = [row for row, has in zip(rows, known, strict=True) if names <= has]
+        names = tuple(one for one in chosen if one is not None)
+        held = [
+            row for row, has in zip(rows, known, strict=True) if has.issuperset(names)
+        ]
         varied = sum(len({row[name] for row in held}) > 1 for name in names)
         value = (len(held) * varied, len(held) * len(names))
         if len(names) > 1 and value > most:
-            best, most = objectives, value
+            best, most = names, value
     return best
 
 
 def non_dominated(
     rows: Sequence[Mapping[str, float | None]],
-    objectives: Sequence[Objective],
+    objectives: Sequence[str],
     tolerance: Mapping[str, float] | float = 0.0,
 ) -> list[bool | None]:
     """For each row, whether it is better than every other marked row in some objective.
@@ -62,7 +59,7 @@ def non_dominated(
     """
     margins = [
         tolerance if isinstance(tolerance, float) else tolerance.get(name, 0.0)
-        for name, _ in objectives
+        for name in objectives
     ]
     points = [_point(row, objectives) for row in rows]
     whole = {point for point in points if point is not None}
@@ -74,16 +71,21 @@ def non_dominated(
 
 
 def _point(
-    row: Mapping[str, float | None], objectives: Sequence[Objective]
+    row: Mapping[str, float | None], objectives: Sequence[str]
 ) -> tuple[float, ...] | None:
     """The objectives as numbers of which a higher one is better; None if one is unknown."""
     values = []
-    for name, direction in objectives:
+    for name in objectives:
         value = row.get(name)
         if value is None:
             return None
-        values.append(value if direction == "higher" else -value)
+        values.append(value if is_higher_better(name) else -value)
     return tuple(values)
+
+
+def is_higher_better(name: str) -> bool:
+    """Which way a figure that is traded is better."""
+    return BY_NAME[name].better == "higher"
 
 
 def _rank(point: tuple[float, ...], points: Iterable[tuple[float, ...]]) -> int:
@@ -114,7 +116,7 @@ class ConfigurationRow:
     settings: dict[str, Any]
     figures: dict[str, float | None]
     is_non_dominated: bool | None
-    compared_by: tuple[Objective, ...] = ()
+    compared_by: tuple[str, ...] = ()
     is_synthetic: bool = False
     """True when the figures come from a simulation or a made-up log."""
 
@@ -126,8 +128,7 @@ MEMORY_SETTINGS = (
     "max_cudagraph_capture_size", "cudagraph_capture_sizes",
 )  # fmt: skip
 COLUMNS = (
-    *(name for group in TRADED for name, _ in group), "max_concurrency",
-    "graph_memory_bytes", "misses",
+    *itertools.chain(*TRADED), "max_concurrency", "graph_memory_bytes", "misses",
 )  # fmt: skip
 
 
@@ -253,13 +254,11 @@ GOALS: dict[str, str] = {
 }
 """What a configuration may be chosen for, and the words for it."""
 _GRAPHS, _CAPACITY, _TIME = TRADED
-_REQUESTS: tuple[Objective, ...] = (("max_concurrency", "higher"), *_CAPACITY)
-_SOONEST: tuple[Objective, ...] = (("ready_s", "lower"), *_TIME)
-_MAIN: dict[str, Sequence[Objective]] = {
-    "requests": _REQUESTS, "captured": _GRAPHS, "fastest": _SOONEST,
-}  # fmt: skip
+_REQUESTS = ("max_concurrency", *_CAPACITY)
+_SOONEST = ("ready_s", *_TIME)
+_MAIN = {"requests": _REQUESTS, "captured": _GRAPHS, "fastest": _SOONEST}
 """Goal to the figures that decide it: the first one that all rows state."""
-_SHOWN: tuple[Sequence[Objective], ...] = (_REQUESTS, _GRAPHS, _SOONEST)
+_SHOWN = (_REQUESTS, _GRAPHS, _SOONEST)
 """What a sentence about configurations states: of each group the first that is known."""
 
 
@@ -315,43 +314,39 @@ def _configuration(row: ConfigurationRow) -> str:
 
 
 def _share_of_best(
-    row: ConfigurationRow, rows: Sequence[ConfigurationRow], objective: Objective
+    row: ConfigurationRow, rows: Sequence[ConfigurationRow], name: str
 ) -> float:
     """A figure as a share of the best one among rows, 0 to 1; 1 for the best."""
-    name, direction = objective
     values = [value for each in rows if (value := each.figures.get(name)) is not None]
     own = row.figures.get(name)
     if own is None or not values:
         return 0.0
-    best = max(values) if direction == "higher" else min(values)
-    high, low = (best, own) if direction == "higher" else (own, best)
+    is_higher = is_higher_better(name)
+    best = max(values) if is_higher else min(values)
+    high, low = (best, own) if is_higher else (own, best)
     return low / high if high > 0 and low >= 0 else float(low >= high)
 
 
-def _why(
-    row: ConfigurationRow, main: Objective | None, weakest: float, count: int
-) -> str:
+def _why(row: ConfigurationRow, main: str | None, weakest: float, count: int) -> str:
     """What the row gives, and in what it is the best."""
     if count == 1:
         best = "no other is better in any figure by more than the tolerance"
     elif main is None:
         best = f"no figure is more than {100 * (1 - weakest):.0f} % off the best one"
     else:
-        best = f"best or within the tolerance in {BY_NAME[main[0]].title}"
+        best = f"best or within the tolerance in {BY_NAME[main].title}"
     return f"{figures_text(row)}; {best}"
 
 
-def _stated(*rows: ConfigurationRow) -> list[Objective]:
+def _stated(*rows: ConfigurationRow) -> list[str]:
     """The figures that a sentence about these rows states."""
     found = (_first_stated(group, rows) for group in _SHOWN)
     return [one for one in found if one is not None]
 
 
-def _first_stated(
-    group: Sequence[Objective], rows: Sequence[ConfigurationRow]
-) -> Objective | None:
+def _first_stated(group: Sequence[str], rows: Sequence[ConfigurationRow]) -> str | None:
     """The first of these figures that all rows state."""
-    stated = (o for o in group if all(r.figures.get(o[0]) is not None for r in rows))
+    stated = (o for o in group if all(r.figures.get(o) is not None for r in rows))
     return next(stated, None)
 
 
@@ -359,13 +354,11 @@ def figures_text(row: ConfigurationRow) -> str:
     """The figures of a configuration that are known, as text."""
     return ", ".join(
         f"{BY_NAME[name].title} {format_figure(row.figures[name], BY_NAME[name].unit)}"
-        for name, _ in _stated(row)
+        for name in _stated(row)
     )
 
 
-def settings_text(
-    row: ConfigurationRow, names: Sequence[str] = MEMORY_SETTINGS[:3]
-) -> str:
+def settings_text(row: ConfigurationRow, names: Sequence[str]) -> str:
     """Settings of a configuration by the engine's own names."""
     known = {name: row.settings.get(name) for name in names}
     return ", ".join(
@@ -389,13 +382,13 @@ def trade_text(row: ConfigurationRow, pick: ConfigurationRow, tolerance: float) 
     """What a configuration gives up against the pick, and what it gains for that."""
     worse: list[str] = []
     better: list[str] = []
-    for name, direction in _stated(row, pick):
+    for name in _stated(row, pick):
         own, other = row.figures[name] or 0.0, pick.figures[name] or 0.0
         if abs(own - other) <= tolerance * max(abs(own), abs(other)):
             continue
         unit, title = BY_NAME[name].unit, BY_NAME[name].title
         text = f"{title} {format_figure(own, unit)} instead of {format_figure(other, unit)}"
-        (better if (own > other) == (direction == "higher") else worse).append(text)
+        (better if (own > other) == is_higher_better(name) else worse).append(text)
     parts = (
         [f"gives up: {', '.join(worse)}"]
         if worse

@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Literal, NamedTuple
+from typing import Any, Literal, NamedTuple, get_args
 
 Phase = Literal["prompt", "decode"]
 StrategyName = Literal["exp", "lin", "pad"]
 
-STRATEGY_NAMES: dict[str, StrategyName] = {"exp": "exp", "lin": "lin", "pad": "pad"}
-"""By their texts."""
-
+STRATEGY_NAMES: tuple[StrategyName, ...] = get_args(StrategyName)
 PHASES: tuple[Phase, Phase] = ("prompt", "decode")
 
 DIMENSIONS = ("batch_size", "query_len", "num_blocks")
@@ -32,6 +30,12 @@ class Bucket(NamedTuple):
     batch_size: int
     query_len: int
     num_blocks: int
+
+
+def context_blocks(phase: str, bucket: Any) -> Any:
+    """Context blocks that a step reads, of every row of a prompt or of the whole batch; of
+    one bucket, or of three columns of sizes."""
+    return bucket[2] * (bucket[0] if phase == "prompt" else 1)
 
 
 class DimensionRange(NamedTuple):

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import NoReturn
 
-from warmup_insights.bucketing.base import Bucket
+from warmup_insights.bucketing.base import Bucket, GeneratedBuckets
 from warmup_insights.errors import InputError, cannot_read
 
 MAX_LINE_LENGTH = 200_000
@@ -236,6 +236,16 @@ class _LineReader:
             f"{self._where}: {problem}; a line is (batch size, query length, blocks) "
             "of numbers, [lists] or range(start, stop, step)"
         )
+
+
+def generated_file(generated: GeneratedBuckets) -> str:
+    """The text of a file from which an engine warms up what was generated: it multiplies
+    for speculative decoding after reading, so the seeds are written.
+
+    Raises:
+        InputError: as `format_bucket_file`.
+    """
+    return format_bucket_file(generated.prompt, generated.seed_decode)
 
 
 def format_bucket_file(prompt: Iterable[Bucket], decode: Iterable[Bucket]) -> str:

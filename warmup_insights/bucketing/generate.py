@@ -28,10 +28,12 @@ from warmup_insights.bucketing.filters import (
 )
 from warmup_insights.bucketing.linear import LINEAR, PADDING_AWARE, linear_range
 from warmup_insights.bucketing.ranges import (
+    RANGE_NAMES,
     Strategy,
     override_notes,
     range_name,
     resolve_parameters,
+    variable_name,
 )
 from warmup_insights.bucketing.settings import BucketingSettings
 from warmup_insights.errors import SettingError
@@ -41,7 +43,6 @@ STRATEGIES: dict[str, Strategy] = {
 }
 """The strategies by the value of VLLM_BUCKETING_STRATEGY."""
 
-_SHORT_NAMES = {"prompt": ("bs", "query", "ctx"), "decode": ("bs", "query", "block")}
 _EDGE = "the largest num_blocks becomes floor((max_model_len - query_len) / block_size)"
 
 
@@ -66,9 +67,9 @@ def generate(settings: BucketingSettings) -> GeneratedBuckets:
             "exp or lin, or a version from v0.20.0rc0 on"
         )
     with _collector_paused():
-        prompt = _offered(settings, "prompt")
+        prompt = offered(settings, "prompt")
         prompt_buckets = prompt.buckets()
-        decode = _offered(settings, "decode")
+        decode = offered(settings, "decode")
         seeds = decode.buckets()
     decode_buckets = speculative_buckets(settings, seeds)
     return GeneratedBuckets(
@@ -142,7 +143,7 @@ def speculative_buckets(
     return tuple(sorted(buckets))
 
 
-def _offered(settings: BucketingSettings, phase: Phase) -> PhaseDraft:
+def offered(settings: BucketingSettings, phase: Phase) -> PhaseDraft:
     """The candidates of one phase, kept and dropped."""
     draft = PhaseDraft(settings, phase)
     if settings.bucket_file is not None:
@@ -159,7 +160,7 @@ def _offered(settings: BucketingSettings, phase: Phase) -> PhaseDraft:
 def _offer_product(
     draft: PhaseDraft, settings: BucketingSettings, phase: Phase
 ) -> None:
-    strategy = STRATEGIES[settings.strategy]
+    strategy, names = STRATEGIES[settings.strategy], RANGE_NAMES[phase, 3]
     plan = strategy.prompt(settings) if phase == "prompt" else strategy.decode(settings)
     draft.notes = plan.notes
     draft.ranges = tuple(
@@ -170,7 +171,7 @@ def _offer_product(
             tuple(strategy.values(settings, parameters, range_name(phase, short))),
         )
         for dimension, short, parameters in zip(
-            DIMENSIONS, _SHORT_NAMES[phase], plan[:3], strict=True
+            DIMENSIONS, names, plan[:3], strict=True
         )
     )
     batch_sizes, query_lens, blocks = (list(bounds.values) for bounds in draft.ranges)
@@ -180,13 +181,13 @@ def _offer_product(
         blocks.append(settings.num_kv_blocks)
     count = len(batch_sizes) * len(query_lens) * len(blocks)
     if count > MAX_CANDIDATES:
-        names = ", ".join(
-            f"{range_name(phase, short)}_STEP={bounds.parameters[1]}"
-            for short, bounds in zip(_SHORT_NAMES[phase], draft.ranges, strict=True)
+        steps = ", ".join(
+            f"{variable_name(phase, short, 'step')}={bounds.parameters[1]}"
+            for short, bounds in zip(names, draft.ranges, strict=True)
         )
         raise SettingError(
             f"The {phase} ranges make {count} candidates, more than {MAX_CANDIDATES}; "
-            f"raise a step ({names})"
+            f"raise a step ({steps})"
         )
     edge = blocks[-1] if phase == "prompt" and settings.has_edge_contexts else None
     for batch_size in batch_sizes:

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from dataclasses import replace
 from typing import Literal, NamedTuple
 
-from warmup_insights.bucketing.base import Bucket
+from warmup_insights.bucketing.base import PHASES, Bucket
 from warmup_insights.bucketing.file import (
     MAX_BUCKETS_PER_FILE,
     BucketFile,
@@ -13,7 +14,7 @@ from warmup_insights.bucketing.file import (
     make_bucket_file,
     parse_bucket_line,
 )
-from warmup_insights.bucketing.filters import PhaseDraft
+from warmup_insights.bucketing.generate import offered
 from warmup_insights.bucketing.settings import BucketingSettings
 from warmup_insights.errors import InputError
 
@@ -99,11 +100,9 @@ def _drops(
     file: BucketFile, settings: BucketingSettings, first_line: dict[Bucket, int]
 ) -> list[Problem]:
     problems = []
-    for phase, buckets in (("prompt", file.prompt), ("decode", file.decode)):
-        draft = PhaseDraft(settings, "prompt" if phase == "prompt" else "decode")
-        for bucket in buckets:
-            draft.offer(bucket)
-        for drop in draft.dropped():
+    settings = replace(settings, bucket_file=file)
+    for phase in PHASES:
+        for drop in offered(settings, phase).dropped():
             line = first_line[drop.bucket]
             result = "is dropped"
             if drop.replaced_by is not None:

@@ -13,7 +13,12 @@ from itertools import accumulate
 from operator import itemgetter
 from typing import Literal, NamedTuple
 
-from warmup_insights.bucketing.base import Bucket, GeneratedBuckets, Phase
+from warmup_insights.bucketing.base import (
+    Bucket,
+    GeneratedBuckets,
+    Phase,
+    context_blocks,
+)
 from warmup_insights.bucketing.generate import STRATEGIES, generate
 from warmup_insights.bucketing.lookup import BucketTable, Lookup
 from warmup_insights.bucketing.settings import BucketingSettings
@@ -161,15 +166,10 @@ class _Sample(NamedTuple):
 
 
 def padding_of(phase: Phase, shape: Bucket, bucket: Bucket, block_size: int) -> Padding:
-    """The padding of one shape in one bucket.
-
-    Prompt blocks are those of each sequence, decode blocks those of the whole batch.
-    """
+    """The padding of one shape in one bucket."""
     executed = bucket.batch_size * bucket.query_len
     tokens = executed - shape.batch_size * shape.query_len
-    needed_rows = shape.batch_size if phase == "prompt" else 1
-    rows = bucket.batch_size if phase == "prompt" else 1
-    blocks = rows * bucket.num_blocks - needed_rows * shape.num_blocks
+    blocks = context_blocks(phase, bucket) - context_blocks(phase, shape)
     return Padding(
         bucket.batch_size - shape.batch_size,
         bucket.query_len - shape.query_len,

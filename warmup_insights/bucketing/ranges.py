@@ -15,16 +15,23 @@ from warmup_insights.errors import SettingError
 
 PARAMETERS = ("min", "step", "max", "pad_max", "pad_percent")
 """Of a range, as the ends of the names of their variables."""
+RANGE_NAMES: dict[tuple[str, int], tuple[str, ...]] = {
+    ("prompt", 3): ("BS", "QUERY", "CTX"),
+    ("decode", 3): ("BS", "QUERY", "BLOCK"),
+    ("prompt", 2): ("BS", "SEQ"),
+    ("decode", 2): ("BS", "BLOCK"),
+}
+"""Phase and number of dimensions to their names in these variables."""
 MAX_RANGE_VALUES = 1_000_000
 """A range with more values than this is refused: no engine could warm it up."""
 
 
-def variable_name(phase: Phase, dimension: str, parameter: str) -> str:
+def variable_name(phase: str, dimension: str, parameter: str) -> str:
     """The environment variable of one parameter, as `VLLM_PROMPT_BS_BUCKET_MIN`."""
-    return f"VLLM_{phase}_{dimension}_BUCKET_{parameter}".upper()
+    return f"{range_name(phase, dimension)}_{parameter.upper()}"
 
 
-def range_name(phase: Phase, dimension: str) -> str:
+def range_name(phase: str, dimension: str) -> str:
     """What the variables of one dimension have in common, as `VLLM_PROMPT_BS_BUCKET`."""
     return f"VLLM_{phase}_{dimension}_BUCKET".upper()
 

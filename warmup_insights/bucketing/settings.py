@@ -23,16 +23,18 @@ from warmup_insights.errors import SettingError
 LONG_CONTEXT_TOKENS = 8192
 """From this max_model_len on, prompt contexts get the longest one per query length."""
 
+_REQUIRED = (
+    "max_num_seqs", "block_size", "max_num_batched_tokens", "max_model_len",
+    "num_kv_blocks",
+)  # fmt: skip
+_OPTIONAL = (
+    "max_num_prefill_seqs", "num_speculative_tokens", "mamba_chunk_size",
+    "mamba_chunk_size_is_explicit", "skip_decode_block_clamp",
+)  # fmt: skip
 _SMALLEST = {
-    "max_num_seqs": 1,
-    "max_num_prefill_seqs": 1,
-    "block_size": 1,
-    "max_num_batched_tokens": 1,
-    "max_model_len": 1,
-    "num_kv_blocks": 1,
-    "num_speculative_tokens": 0,
-    "mamba_chunk_size": 0,
-}
+    **dict.fromkeys((*_REQUIRED, "max_num_prefill_seqs"), 1),
+    "num_speculative_tokens": 0, "mamba_chunk_size": 0,
+}  # fmt: skip
 
 
 @dataclass(frozen=True)
@@ -99,10 +101,7 @@ class BucketingSettings:
         object.__setattr__(self, "engine_version", version_name(self.engine_version))
         for name, smallest in _SMALLEST.items():
             _check_limit(name, getattr(self, name), smallest)
-        if self.strategy not in STRATEGY_NAMES:
-            raise SettingError(
-                f"VLLM_BUCKETING_STRATEGY={self.strategy!r} is unknown; use exp, lin or pad"
-            )
+        strategy_name(self.strategy)
         chunk = self.mamba_chunk_size
         is_checked = chunk and self.rules.checks_chunks
         if is_checked and self.max_num_batched_tokens % chunk:
@@ -167,20 +166,6 @@ _NAME = re.compile(
     r"(MIN|STEP|MAX|PAD_MAX|PAD_PERCENT)"
 )
 _LIKE_A_NAME = re.compile(r"VLLM_(?:PROMPT|DECODE)_\w{0,80}BUCKET\w{0,80}")
-_REQUIRED = (
-    "max_num_seqs",
-    "block_size",
-    "max_num_batched_tokens",
-    "max_model_len",
-    "num_kv_blocks",
-)
-_OPTIONAL = (
-    "max_num_prefill_seqs",
-    "num_speculative_tokens",
-    "mamba_chunk_size",
-    "mamba_chunk_size_is_explicit",
-    "skip_decode_block_clamp",
-)
 FIRST_NAMES = ("exponential_bucketing", "linear_bucketing")
 """What VLLM_BUCKETING_STRATEGY may be before it chose anything: `get_features` of v0.19."""
 _TRUE = frozenset({"true", "t", "1", "yes", "y", "on"})
@@ -304,17 +289,24 @@ def read_strategy(
             f"{advice} instead."
         )
         return switched, (note,)
-    if chosen not in STRATEGY_NAMES:
-        raise SettingError(
-            f"VLLM_BUCKETING_STRATEGY={chosen!r} is unknown; use exp, lin or pad"
-        )
+    named = strategy_name(chosen)
     if exponential is None:
-        return STRATEGY_NAMES[chosen], ()
+        return named, ()
     note = (
         f"VLLM_EXPONENTIAL_BUCKETING={exponential} is deprecated and sets the strategy "
         f"to {switched}; use VLLM_BUCKETING_STRATEGY={switched} instead."
     )
     return switched, (note,)
+
+
+def strategy_name(text: str) -> StrategyName:
+    """The strategy of that name. Raises SettingError where there is none."""
+    for name in STRATEGY_NAMES:
+        if name == text:
+            return name
+    raise SettingError(
+        f"VLLM_BUCKETING_STRATEGY={text[:60]!r} is unknown; use exp, lin or pad"
+    )
 
 
 def _flag(env: Mapping[str, str], name: str) -> bool | None:

@@ -11,7 +11,7 @@ from typing import Any, get_args
 import click
 import msgspec
 
-from warmup_insights.bucketing.base import Phase, StrategyName
+from warmup_insights.bucketing.base import STRATEGY_NAMES, Phase, StrategyName
 from warmup_insights.bucketing.padding import (
     Assumption,
     LengthDistribution,
@@ -101,7 +101,7 @@ _request_options = all_of(
         num_speculative_tokens={"default": None, "show_default": False},
     ),
     click.option(
-        "--strategy", type=click.Choice(get_args(StrategyName)),
+        "--strategy", type=click.Choice(STRATEGY_NAMES),
         help="The strategy, whatever the variables are.",
     ),
     click.option(

@@ -16,8 +16,8 @@ from warmup_insights.analysis.fit.cost import Limits
 from warmup_insights.analysis.fit.report import fit_for_settings, run_costs
 from warmup_insights.analysis.plan.regenerate import bucketing_inputs, rules_version
 from warmup_insights.analysis.summary import Folded
-from warmup_insights.bucketing.base import WITHOUT_BUCKETS, Phase, StrategyName
-from warmup_insights.bucketing.file import format_bucket_file, open_bucket_lines
+from warmup_insights.bucketing.base import STRATEGY_NAMES, WITHOUT_BUCKETS, Phase
+from warmup_insights.bucketing.file import generated_file, open_bucket_lines
 from warmup_insights.bucketing.generate import generate
 from warmup_insights.bucketing.lint import lint_bucket_lines
 from warmup_insights.bucketing.lookup import BucketTable, walk_decode
@@ -135,9 +135,7 @@ def generate_command(
     padding = report_padding(settings, table, lengths) if generated.prompt else None
     lookups = [table.lookup(phase, shape) for phase, shape in request.lookups]
     if output_file is not None:
-        # The engine multiplies for speculative decoding after reading: seeds are written.
-        text = format_bucket_file(generated.prompt, generated.seed_decode)
-        write_result(output_file, text, force=force)
+        write_result(output_file, generated_file(generated), force=force)
         if output_file == "-":
             return
     print_notes(generated.notes, err=True)
@@ -273,8 +271,7 @@ def compare_command(
     settings = request.settings()
     lengths = read_length_options(lengths_file, assumption, settings.max_model_len)
     variants = [
-        replace(settings, strategy=name, bucket_file=None)
-        for name in get_args(StrategyName)
+        replace(settings, strategy=name, bucket_file=None) for name in STRATEGY_NAMES
     ]
     if settings.bucket_file is not None:
         variants.append(settings)

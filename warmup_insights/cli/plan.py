@@ -18,6 +18,7 @@ from warmup_insights.analysis.pareto import (
 )
 from warmup_insights.analysis.plan.cache import (
     KV_CACHE_DTYPES,
+    OF_HPU,
     CachePlanner,
 )
 from warmup_insights.analysis.plan.planning import (
@@ -27,12 +28,14 @@ from warmup_insights.analysis.plan.planning import (
     Recommendation,
     recommend,
 )
+from warmup_insights.analysis.plan.regenerate import LIMITS
 from warmup_insights.analysis.summary import Folded
-from warmup_insights.bucketing.base import GPUS, STRATEGY_NAMES
+from warmup_insights.bucketing.base import GPUS
 from warmup_insights.bucketing.settings import (
     FIRST_NAMES,
     BucketingSettings,
     read_overrides,
+    strategy_name,
 )
 from warmup_insights.bucketing.versions import MAIN, RELEASES, version_name
 from warmup_insights.cli.loading import load_runs
@@ -75,12 +78,9 @@ def read_shares(
 
 _SHARES = ("gpu_memory_utilization", "graph_reserved_mem", "graph_prompt_ratio")
 _ORDERS = ("graph_prompt_strategy", "graph_decode_strategy")
-_LIMITS = ("max_num_seqs", "max_model_len", "max_num_batched_tokens", "block_size")
-_SINGLE = (*_ORDERS, *_LIMITS, "kv_cache_dtype", "engine_version")
+_SINGLE = (*_ORDERS, *LIMITS, "kv_cache_dtype", "engine_version")
 """What has one value in all plans of a command."""
 _OF_GRAPHS = ("graph_prompt_ratio", *_ORDERS)
-_OF_HPU = (*_OF_GRAPHS, "engine_version")
-"""What only the engines on HPU have."""
 _NEED_GRAPHS = (*_OF_GRAPHS, "max_num_seqs", "engine_version")
 """What can be planned only where the run states what graphs took."""
 
@@ -110,7 +110,7 @@ goal_options = all_of(
 @all_of(
     *(
         _changed(n, BucketingSettings, type=IntegerRange(1), metavar="N")
-        for n in _LIMITS
+        for n in LIMITS
     ),
     *(_changed(n, callback=read_shares, metavar="SHARE[,SHARE]") for n in _SHARES),
     *(_changed(n, type=click.Choice(GRAPH_STRATEGIES)) for n in _ORDERS),
@@ -235,7 +235,7 @@ def _planner(
     except InputError:
         kind, engine = loaded.summary.device.kind, loaded.summary.engine.name
         if engine == "vllm" and kind in (*GPUS, "cpu"):
-            if assignments or any(options[name] for name in _OF_HPU):
+            if assignments or any(options[name] for name in OF_HPU):
                 raise InputError(
                     f"This run is of vLLM on {kind}, which warms up no buckets; leave out "
                     "what changes buckets or the order of graphs"
@@ -301,8 +301,6 @@ def _environment(assignments: tuple[str, ...]) -> dict[str, str]:
             raise SettingError(f"--set {name[:60]!r} cannot be used; write {like}")
     read_overrides(found)  # raises what no version takes
     strategy = found.get("VLLM_BUCKETING_STRATEGY", "exp")
-    if strategy not in (*STRATEGY_NAMES, *FIRST_NAMES):
-        raise SettingError(
-            f"VLLM_BUCKETING_STRATEGY={strategy[:60]!r} is unknown; use exp, lin or pad"
-        )
+    if strategy not in FIRST_NAMES:
+        strategy_name(strategy)  # raises, too
     return found

@@ -12,7 +12,7 @@ from typing import Any
 from warmup_insights.analysis.fit.report import (
     FitReport,
     StrategyResult,
-    bucket_lines,
+    file_lists,
 )
 from warmup_insights.bucketing.base import (
     DIMENSIONS,
@@ -20,6 +20,7 @@ from warmup_insights.bucketing.base import (
     DroppedBucket,
     GeneratedBuckets,
 )
+from warmup_insights.bucketing.file import format_bucket_file
 from warmup_insights.bucketing.generate import STRATEGIES
 from warmup_insights.bucketing.lint import Problem
 from warmup_insights.bucketing.lookup import Lookup, WalkStep
@@ -408,4 +409,4 @@ def bucket_file_text(report: FitReport, limit: str) -> str:
             )
     comments.append("Use it with VLLM_BUCKETING_FROM_FILE=<this file>.")
     head = "".join(f"# {line}\n" for line in comments)
-    return head + bucket_lines(fit)
+    return head + format_bucket_file(*file_lists(fit).values())

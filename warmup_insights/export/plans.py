@@ -380,7 +380,7 @@ def mark_note(rows: Sequence[ConfigurationRow]) -> str:
     names = next((row.compared_by for row in rows if row.compared_by), ())
     if not names:
         return "Too few figures are stated to compare these"
-    titles = [BY_NAME[name].title for name, _ in names]
+    titles = [BY_NAME[name].title for name in names]
     listed = f"{', '.join(titles[:-1])} or {titles[-1]}"
     return (
         f"* better than every other marked one in {listed}, by more than the tolerance"

@@ -18,6 +18,8 @@ from warmup_insights.errors import SettingError
 from warmup_insights.model.events import Bucket
 
 GRAPH_STRATEGIES = ("min_tokens", "max_bs")
+PROMPT_STRATEGY, DECODE_STRATEGY, PROMPT_RATIO = "min_tokens", "max_bs", 0.3
+"""The order of the graphs of each phase, and the share of prompts, where none is set."""
 
 _FIRST_UNITS = 0.001
 """What the engine divides by before anything was captured: the first estimate is 0."""
@@ -172,8 +174,8 @@ def capture_graphs(
     budget: GraphBudget,
     capture: CaptureCall,
     *,
-    prompt_strategy: str = "min_tokens",
-    decode_strategy: str = "max_bs",
+    prompt_strategy: str,
+    decode_strategy: str,
 ) -> tuple[PhaseCaptures, PhaseCaptures]:
     """Prompt graphs, then decode graphs, then second passes with what is left."""
     prompt, decode = PhaseCaptures("prompt"), PhaseCaptures("decode")

@@ -94,6 +94,13 @@ class MemoryBudget:
         return max(0, self.kv_cache_bytes // self.block_bytes)
 
 
+def profile_shape(max_model_len: int, max_num_batched_tokens: int) -> tuple[int, int]:
+    """Rows and query length of the profiling run: as many rows of the longest query as the
+    token budget allows."""
+    query_len = min(max_model_len, max_num_batched_tokens)
+    return max(1, max_num_batched_tokens // query_len), query_len
+
+
 def check_fraction(name: str, value: float) -> None:
     """Raise SettingError unless the value is a share, from 0 to 1."""
     if not 0 <= value <= 1:

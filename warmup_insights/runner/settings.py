@@ -11,7 +11,12 @@ from warmup_insights.bucketing.settings import read_features
 from warmup_insights.bucketing.versions import NEWEST_RELEASE, rules_of
 from warmup_insights.errors import SettingError
 from warmup_insights.rules import VARIABLES
-from warmup_insights.rules.capture import GRAPH_STRATEGIES
+from warmup_insights.rules.capture import (
+    DECODE_STRATEGY,
+    GRAPH_STRATEGIES,
+    PROMPT_RATIO,
+    PROMPT_STRATEGY,
+)
 from warmup_insights.rules.memory import check_fraction
 from warmup_insights.rules.model_shape import DTYPE_BYTES
 from warmup_insights.runner.defragmenter import DEFAULT_TRIGGER
@@ -50,14 +55,14 @@ class RunSettings:
         float, "Share of usable memory that is kept for graphs"
     ] = 0.1
     graph_prompt_ratio: Annotated[float, "Share of graph memory for prompt graphs"] = (
-        0.3
+        PROMPT_RATIO
     )
     graph_prompt_strategy: Annotated[
         str, "Order of prompt graphs: min_tokens or max_bs"
-    ] = "min_tokens"
+    ] = PROMPT_STRATEGY
     graph_decode_strategy: Annotated[
         str, "Order of decode graphs: min_tokens or max_bs"
-    ] = "max_bs"
+    ] = DECODE_STRATEGY
     capture_strategy: Annotated[
         str,
         "When graphs are captured: all before the server is ready; the largest and "

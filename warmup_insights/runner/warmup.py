@@ -21,7 +21,12 @@ from warmup_insights.model.events import (
     WarmupFinished,
     WarmupStep,
 )
-from warmup_insights.rules.memory import CacheLayout, MemoryBudget, make_layout
+from warmup_insights.rules.memory import (
+    CacheLayout,
+    MemoryBudget,
+    make_layout,
+    profile_shape,
+)
 from warmup_insights.runner.buckets import (
     Buckets,
     ThreeDimensionalBuckets,
@@ -244,8 +249,8 @@ def profile_bucket(settings: RunSettings) -> Bucket:
     """
     if settings.bucket_dimensions == 2:
         return largest_prompt(settings)
-    query_len = min(settings.max_model_len, settings.max_num_batched_tokens)
-    return max(1, settings.max_num_batched_tokens // query_len), query_len, 0
+    shape = profile_shape(settings.max_model_len, settings.max_num_batched_tokens)
+    return *shape, 0
 
 
 # Source: `warmup_sampler` of vllm-gaudi (`hpu_model_runner.py`): six settings, first

@@ -16,7 +16,6 @@ from warmup_insights.analysis.advice.finding import (
     severity_in,
 )
 from warmup_insights.analysis.misses import (
-    DIMENSIONS,
     WORDS,
     Diagnosis,
     diagnose,
@@ -31,6 +30,7 @@ from warmup_insights.analysis.plan.regenerate import (
 )
 from warmup_insights.analysis.sentences import count_of
 from warmup_insights.bucketing.generate import generate
+from warmup_insights.bucketing.ranges import RANGE_NAMES
 from warmup_insights.errors import InputError
 from warmup_insights.model.events import Bucket
 from warmup_insights.model.summary import PHASES, RunSummary, is_true
@@ -195,7 +195,7 @@ def missed_shapes(facts: RunFacts) -> Iterator[Finding]:
     ]
     for phase in PHASES:
         own = [item for item in found if item.phase == phase]
-        if own and (phase, len(own[0].shape)) in DIMENSIONS:
+        if own and (phase, len(own[0].shape)) in RANGE_NAMES:
             yield _missed(facts, phase, own)
 
 
@@ -204,7 +204,7 @@ def _ranges_too_small(facts: RunFacts) -> Iterator[Finding]:
     found = [item for item in diagnose(facts.summary) if item.needs]
     if not found or not reads_ranges(facts.summary):
         return
-    highest = highest_needs(item.needs for item in found)
+    highest = highest_needs(found)
     requested = ", ".join(
         f"{name} is {facts.summary.config[name]}"
         for name in highest
@@ -267,7 +267,7 @@ def _wider(summary: RunSummary, highest: Mapping[str, Value]) -> tuple[Way, bool
 def _missed(facts: RunFacts, phase: str, found: Sequence[Diagnosis]) -> Finding:
     count = sum(item.count for item in found)
     summary = facts.summary
-    needed = highest_needs(item.needs for item in found)
+    needed = highest_needs(found)
     lines = dict.fromkeys(item.file_line for item in found if item.file_line)
     setting, change = "bucket ranges", "ranges that hold the shapes below"
     if has_setting(summary, BUCKET_FILE):

@@ -14,12 +14,10 @@ from typing import Any
 import numpy as np
 
 from warmup_insights.analysis.fit.traffic import ShapeCounts, Traffic
-from warmup_insights.bucketing.base import Bucket
+from warmup_insights.bucketing.base import Bucket, context_blocks
 from warmup_insights.bucketing.lookup import BucketIndex
 from warmup_insights.errors import InputError, SettingError
 from warmup_insights.units import format_bytes, format_duration
-
-DEFAULT_BLOCK_WEIGHT = 1
 
 Pairs = list[tuple[str, Bucket]]
 """Buckets, each with its phase."""
@@ -27,8 +25,8 @@ Pairs = list[tuple[str, Bucket]]
 
 def execution_cost(shapes: Any, phase: str, block_weight: int) -> Any:
     """Cost of each shape or bucket, (n, 3) to (n,)."""
-    rows = shapes[:, 0] if phase == "prompt" else 1
-    return shapes[:, 0] * shapes[:, 1] + block_weight * rows * shapes[:, 2]
+    sizes = shapes.T
+    return sizes[0] * sizes[1] + block_weight * context_blocks(phase, sizes)
 
 
 @dataclass(frozen=True)
@@ -64,8 +62,8 @@ def refuse_overflow(
     ]
     if not largest:
         return
-    rows = largest[0] if phase == "prompt" else 1
-    cost = largest[0] * largest[1] + block_weight * rows * largest[2]
+    exact = np.array([largest], dtype=object)
+    (cost,) = execution_cost(exact, phase, block_weight)
     if cost * max(1, part.total) >= 1 << 62:
         raise InputError(
             f"The {phase} steps of {traffic.name} are too many or too large to be "

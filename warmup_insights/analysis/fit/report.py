@@ -6,12 +6,11 @@ import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, astuple, dataclass, replace
 from itertools import chain
-from typing import Any, get_args
+from typing import Any
 
 import numpy as np
 
 from warmup_insights.analysis.fit.cost import (
-    DEFAULT_BLOCK_WEIGHT,
     Cost,
     Limits,
     Pairs,
@@ -24,12 +23,7 @@ from warmup_insights.analysis.fit.cost import (
 from warmup_insights.analysis.fit.solve import Admits, Fit, fit_buckets
 from warmup_insights.analysis.fit.traffic import ShapeCounts, Traffic, count_shapes
 from warmup_insights.analysis.plan.costs import Evidence, PhaseCosts, phase_costs
-from warmup_insights.bucketing.base import (
-    PHASES,
-    Bucket,
-    StrategyName,
-)
-from warmup_insights.bucketing.file import format_bucket_file
+from warmup_insights.bucketing.base import PHASES, STRATEGY_NAMES, Bucket
 from warmup_insights.bucketing.filters import (
     Condition,
     phase_conditions,
@@ -97,7 +91,7 @@ def fit_for_settings(
     settings: BucketingSettings,
     limits: Limits,
     *,
-    block_weight: int = DEFAULT_BLOCK_WEIGHT,
+    block_weight: int = 1,
     covers_limits: bool = False,
     query_step: int = 1,
 ) -> FitReport:
@@ -127,7 +121,7 @@ def fit_for_settings(
     rounded, left_out = as_taken(rounded, settings, query_step, admits)
     trials = [
         try_settings(replace(settings, strategy=strategy, bucket_file=None))
-        for strategy in get_args(StrategyName)
+        for strategy in STRATEGY_NAMES
     ]
     made: dict[str, dict[str, Sequence[Bucket]]] = {
         trial.title: {"prompt": found.prompt, "decode": found.decode}
@@ -347,14 +341,8 @@ STAND_INS = {"prompt": Bucket(1, 2, 0), "decode": Bucket(1, 1, 1)}
 
 
 def file_lists(fit: Fit) -> dict[str, Sequence[Bucket]]:
-    """The buckets of the file."""
+    """The buckets of the file; a phase without traffic gets its smallest bucket."""
     return {phase: fit.buckets.get(phase) or (STAND_INS[phase],) for phase in PHASES}
-
-
-def bucket_lines(fit: Fit) -> str:
-    """The lines of a bucket file; a phase without traffic gets its smallest bucket."""
-    lists = file_lists(fit)
-    return format_bucket_file(lists["prompt"], lists["decode"])
 
 
 def run_costs(

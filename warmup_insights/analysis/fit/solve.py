@@ -22,7 +22,6 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from warmup_insights.analysis.fit.cost import (
-    DEFAULT_BLOCK_WEIGHT,
     Limits,
     Pairs,
     Usage,
@@ -51,11 +50,6 @@ Admits = Callable[[str, Bucket], bool]
 Buckets = Mapping[str, Sequence[Bucket]]
 Warms = Callable[[str, Iterable[Bucket]], Sequence[Bucket]]
 """What an engine warms up for the buckets of a phase in a file."""
-
-
-def takes_all(phase: str, bucket: Bucket) -> bool:
-    """An engine that takes every bucket."""
-    return True
 
 
 def adds_none(phase: str, buckets: Iterable[Bucket]) -> Sequence[Bucket]:
@@ -474,10 +468,10 @@ def fit_buckets(
     traffic: Traffic,
     limits: Limits,
     *,
-    block_weight: int = DEFAULT_BLOCK_WEIGHT,
-    admits: Admits = takes_all,
-    warms: Warms = adds_none,
-    others: Iterable[tuple[str, Buckets]] = (),
+    block_weight: int,
+    admits: Admits,
+    warms: Warms,
+    others: Iterable[tuple[str, Buckets]],
 ) -> Fit:
     """The buckets that cover all traffic within the limits and waste least.
 
@@ -548,8 +542,6 @@ def _best(problem: Problem, found: Iterable[tuple[str, Buckets]]) -> _Candidate 
                 if made.executed < (math.inf if best is None else best.executed):
                     best = made
                 break
-            if problem.warms is adds_none:
-                break
     return best
 
 
@@ -595,11 +587,10 @@ def _by_program(problem: Problem) -> tuple[list[dict[str, list[Bucket]]], int]:
             return [], 0
         own = (as_bucket(shape, phase) for shape in itertools.product(*values))
         offers += [(phase, b) for b in own if problem.is_admissible(phase, b)]
-    chosen, bound = _solve(problem, offers, is_ordered=True)
+    chosen, _ = _solve(problem, offers, is_ordered=True)
     varies = any(np.ptp(p.shapes, axis=0).all() for p in problem.parts.values())
-    if varies or problem.warms is not adds_none:
-        plain = problem._replace(warms=adds_none)
-        bound = _solve(plain, offers, is_ordered=not varies)[1]
+    plain = problem._replace(warms=adds_none)
+    bound = _solve(plain, offers, is_ordered=not varies)[1]
     return [problem.by_phase(chosen)] if chosen else [], problem.needed + bound
 
 

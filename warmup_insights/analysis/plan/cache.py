@@ -27,6 +27,7 @@ from warmup_insights.analysis.plan.memory import (
     divide_memory,
     has_one_kind,
     is_profile_kept,
+    longest_request,
     refuse_contradictions,
     stated_capacity,
 )
@@ -41,7 +42,7 @@ from warmup_insights.model.figures import (
     first_known,
     kv_cache_bytes,
 )
-from warmup_insights.model.summary import SCHEMA, RunSummary
+from warmup_insights.model.summary import SCHEMA, RunSummary, is_true
 from warmup_insights.units import format_bytes
 
 UTILIZATIONS = (0.8, 0.85, 0.9, 0.95)
@@ -52,10 +53,11 @@ _BYTES = {
 KV_CACHE_DTYPES = tuple(_BYTES)
 _OF_PROFILE = {"max_num_batched_tokens", "max_num_seqs"}
 """What the profiling run's tokens, and the logits of its requests, follow from."""
-_OF_HPU = (
+OF_HPU = (
     "engine_version", "graph_prompt_ratio", "graph_prompt_strategy",
     "graph_decode_strategy",
 )  # fmt: skip
+"""What only the engines on HPU have."""
 _NEEDED = frozenset(
     {"kv_cache_bytes", "kv_cache_tokens", "num_kv_blocks", "gpu_memory_utilization",
      "graph_reserved_bytes", "free_bytes", "total_bytes", "usable_bytes"}
@@ -123,8 +125,7 @@ class CachePlanner:
         own = memory.gpu_memory_utilization
         self.utilization = first_known(own, summary.setting("gpu_memory_utilization"))
         self.reserve = memory.graph_reserved_fraction
-        length = summary.setting("max_model_len", "max_seq_len")
-        self.length = None if length is None else int(length)
+        self.length = longest_request(summary)
         size = first_known(memory.block_size, summary.setting("block_size"))
         self.block_size = self._tokens_of_a_block() if size is None else int(size)
         if device_bytes is not None and device_bytes <= (memory.kv_cache_bytes or 0):
@@ -137,10 +138,26 @@ class CachePlanner:
         if total is None and memory.usable_bytes and self.utilization:
             total = round(memory.usable_bytes / self.utilization)
         self._total = total
+        # Nothing is kept for graphs then, whatever the reserve is (vllm-gaudi
+        # `hpu_worker.py determine_available_memory`).
+        self._is_eager = is_true(summary.config, "enforce_eager")
+        # The setting that gives the size of the cache, whatever the utilisation is.
+        given = ("num_gpu_blocks_override", "kv_cache_memory_bytes")
+        self._fixed = next((n for n in given if summary.setting(n) is not None), None)
+        # The settings that change neither what is captured nor what is compiled.
+        is_free = summary.device.kind in (*GPUS, "cpu") or self._fixed is not None
+        is_free = is_free and not self.is_hpu
+        self._without_effect = {"gpu_memory_utilization"} if is_free else set()
+        # The settings of the run, those of buckets included.
+        self._own = {
+            **bucketing_inputs(summary)[1],
+            "engine_version": rules_version(summary),
+            **self._chosen(PlanSettings()),
+        }
 
     def grid(self) -> list[PlanSettings]:
         """The settings of the run, and other utilisations where they matter."""
-        if self.utilization is None or self._fixed() is not None:
+        if self.utilization is None or self._fixed is not None:
             return [PlanSettings()]
         shares = sorted({*UTILIZATIONS, self.utilization})
         return [PlanSettings(gpu_memory_utilization=share) for share in shares]
@@ -157,8 +174,8 @@ class CachePlanner:
     def plan(self, settings: PlanSettings) -> CachePlan:
         """What the settings would give; graphs and warm-up only where they are the run's."""
         chosen = self._chosen(settings)
-        changed = self._changed(chosen)
-        is_other = bool(changed - self._without_effect())
+        changed = {n for n, value in chosen.items() if value != self._own.get(n)}
+        is_other = bool(changed - self._without_effect)
         share = self._share(chosen, changed)
         width = self._width(settings)
         part = None if share is None or width is None else share / width
@@ -241,7 +258,7 @@ class CachePlanner:
             tokens = blocks * own
         if size is None or own is None or tokens is None or not self._is_plain:
             return None, None
-        if self._fixed() != "num_gpu_blocks_override":
+        if self._fixed != "num_gpu_blocks_override":
             padding = memory.num_padding_blocks or 0
             blocks = max(0, (tokens + padding * own) // size - padding)
         return blocks, None if blocks is None else blocks * size
@@ -307,28 +324,13 @@ class CachePlanner:
         use, total = chosen["gpu_memory_utilization"], self._total
         if self.is_hpu and reach is not None:
             return float((reach[1] - reach[0]) * (self._tokens_of_a_block() or 0))
-        if self.is_hpu or not self.summary.is_log or self._fixed() is not None:
+        if self.is_hpu or not self.summary.is_log or self._fixed is not None:
             return 0.0
         if not size or not tokens or not total or not use or not self.utilization:
             return 0.0
         engine = self.summary.engine.name
         off = bytes_step(engine, size) * total / size + bytes_step(engine, total)
         return float(abs(use - self.utilization) * off * tokens / size)
-
-    def _changed(self, chosen: dict[str, Any]) -> set[str]:
-        """The settings that are not those of the run."""
-        own = {
-            **bucketing_inputs(self.summary)[1],
-            "engine_version": rules_version(self.summary),
-            **self._chosen(PlanSettings()),
-        }
-        return {name for name, value in chosen.items() if value != own.get(name)}
-
-    def _without_effect(self) -> set[str]:
-        """The settings that change neither what is captured nor what is compiled."""
-        kind = self.summary.device.kind
-        is_free = kind in (*GPUS, "cpu") or self._fixed() is not None
-        return {"gpu_memory_utilization"} if is_free and not self.is_hpu else set()
 
     def _chosen(self, settings: PlanSettings) -> dict[str, Any]:
         own = {
@@ -341,7 +343,7 @@ class CachePlanner:
         }
         chosen = {n: first_known(getattr(settings, n), own[n]) for n in own}
         chosen |= settings.environment
-        given = _OF_HPU if self.is_hpu else ()
+        given = OF_HPU if self.is_hpu else ()
         values = {name: getattr(settings, name) for name in given}
         chosen |= {name: value for name, value in values.items() if value is not None}
         if self.is_hpu:
@@ -349,24 +351,11 @@ class CachePlanner:
             chosen["VLLM_GRAPH_RESERVED_MEM"] = first_known(reserve, self.reserve)
         return chosen
 
-    def _fixed(self) -> str | None:
-        """The setting that gives the size of the cache, whatever the utilisation is."""
-        for name in ("num_gpu_blocks_override", "kv_cache_memory_bytes"):
-            if self.summary.setting(name) is not None:
-                return name
-        return None
-
-    @property
-    def _is_eager(self) -> bool:
-        """Whether nothing is kept for graphs, whatever the reserve is (vllm-gaudi
-        `hpu_worker.py determine_available_memory`)."""
-        return str(self.summary.config.get("enforce_eager")) == "True"
-
     def _share(self, chosen: dict[str, Any], changed: set[str]) -> float | None:
         """Bytes of the cache, as a share of those that the run gave it."""
         use: float | None = chosen["gpu_memory_utilization"]
         own = self.utilization
-        if self._fixed() is not None:
+        if self._fixed is not None:
             return 1.0
         if changed & _OF_PROFILE and not is_profile_kept(self.summary):
             return None
@@ -434,7 +423,7 @@ class CachePlanner:
     ) -> str | None:
         use, free = chosen["gpu_memory_utilization"], self._memory.free_bytes
         length = chosen["max_model_len"]
-        is_share = not self.is_hpu and self._fixed() is None
+        is_share = not self.is_hpu and self._fixed is None
         if is_share and self._total and free and use and use * self._total > free:
             return "out_of_memory"
         if length is None:
@@ -450,9 +439,8 @@ class CachePlanner:
         return "fits" if tokens >= length else "no_kv_cache"
 
     def _notes(self, settings: PlanSettings, changed: set[str]) -> Iterator[str]:
-        fixed = self._fixed()
-        if fixed is not None:
-            yield f"{fixed} is set: utilisation does not change the KV cache."
+        if self._fixed is not None:
+            yield f"{self._fixed} is set: utilisation does not change the KV cache."
         elif self.utilization is None:
             yield "The run does not state gpu_memory_utilization: others are unknown."
         elif not self.is_hpu and self._total is None:
@@ -482,12 +470,12 @@ class CachePlanner:
                 "that lists its buckets and states how its memory was divided and what the "
                 "graphs of each phase took."
             )
-        elif others := changed - self._without_effect():
+        elif others := changed - self._without_effect:
             names = " and ".join(sorted(others))
             yield f"Graphs and warm-up are unknown: only a start shows them with another {names}."
         elif changed:
             yield "Graphs and warm-up are as in the run: they do not depend on utilisation."
-        if not is_profile_kept(self.summary) and self._fixed() is None:
+        if not is_profile_kept(self.summary) and self._fixed is None:
             for name in sorted(changed & _OF_PROFILE):
                 yield f"What the profiling run takes with another {name} only a start shows."
 

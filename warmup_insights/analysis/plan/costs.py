@@ -21,7 +21,10 @@ from warmup_insights.model.events import Bucket
 from warmup_insights.model.figures import bytes_step, first_known
 from warmup_insights.model.summary import BucketRow, RunSummary, StepCost
 from warmup_insights.rules.capture import (
+    DECODE_STRATEGY,
     GRAPH_LIMIT_SINCE,
+    GRAPH_STRATEGIES,
+    PROMPT_STRATEGY,
     is_beyond_graphs,
     order_candidates,
 )
@@ -546,7 +549,7 @@ def _places(evidence: Evidence, phase: str) -> dict[int, Bucket] | None:
         for row, cost in evidence.captures()
         if row.phase == phase and cost.index is not None
     ]
-    for strategy in ("min_tokens", "max_bs"):
+    for strategy in GRAPH_STRATEGIES:
         ordered = order_candidates(part.buckets, strategy)
         numbered = dict(enumerate(ordered, start=1))
         if all(numbered.get(index) == bucket for bucket, index in own):
@@ -557,8 +560,8 @@ def _places(evidence: Evidence, phase: str) -> dict[int, Bucket] | None:
 
 def capture_strategies(summary: RunSummary) -> tuple[str, str]:
     """The order of prompt and decode graphs: as set, else as by default."""
-    prompt = str(summary.config.get("VLLM_GRAPH_PROMPT_STRATEGY") or "min_tokens")
-    decode = str(summary.config.get("VLLM_GRAPH_DECODE_STRATEGY") or "max_bs")
+    prompt = str(summary.config.get("VLLM_GRAPH_PROMPT_STRATEGY") or PROMPT_STRATEGY)
+    decode = str(summary.config.get("VLLM_GRAPH_DECODE_STRATEGY") or DECODE_STRATEGY)
     return prompt, decode
 
 

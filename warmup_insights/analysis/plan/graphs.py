@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from statistics import mean
 
 from warmup_insights.analysis.plan.costs import Evidence, LinearCost, PhaseCosts
+from warmup_insights.analysis.plan.regenerate import own_lists
 from warmup_insights.model.events import Bucket
 from warmup_insights.model.summary import PHASES, BucketRow, RunSummary
 from warmup_insights.rules.capture import Candidate, GraphBudget, capture_graphs
@@ -205,14 +206,14 @@ def plan_time(
     """
     summary = evidence.summary
     measured = summary.time.warmup_s
-    own_lists = {phase: list(summary.phase(phase).buckets) for phase in lists}
+    had_lists = own_lists(summary)
     timed = _timed(costs, lists, graphs)
-    own_timed = _timed(costs, own_lists, own_graphs)
-    if measured is None:
+    own_timed = _timed(costs, had_lists, own_graphs)
+    if measured is None or not lists:  # without buckets nothing is warmed up
         runs, captures = _seconds(timed) if timed else (None, None)
         return TimePlan(None, None, runs, captures, None, None, "unknown")
     if timed is None or own_timed is None:
-        return _average_time(summary, lists, own_lists, graphs, own_graphs)
+        return _average_time(summary, lists, had_lists, graphs, own_graphs)
     parts = _seconds(timed)
     rest = max(0.0, measured - sum(_seconds(own_timed)))
     total = sum(parts) + rest
@@ -229,7 +230,7 @@ def plan_time(
 def _average_time(
     summary: RunSummary,
     lists: Mapping[str, list[Bucket]],
-    own_lists: Mapping[str, list[Bucket]],
+    had_lists: Mapping[str, list[Bucket]],
     graphs: Iterable[PlannedGraph],
     own_graphs: Iterable[PlannedGraph],
 ) -> TimePlan:
@@ -238,7 +239,7 @@ def _average_time(
     differ in number and their captures have no time.
     """
     measured = summary.time.warmup_s or 0.0
-    count, own_count = _count(lists), _count(own_lists)
+    count, had_count = _count(lists), _count(had_lists)
     planned = Counter(graph.phase for graph in graphs)
     had = Counter(graph.phase for graph in own_graphs)
     took = summary.time.seconds_by_phase()
@@ -247,10 +248,8 @@ def _average_time(
     rest = sum(stage.duration_s or 0.0 for stage in stages if stage is not None)
     rest = min(measured, rest)
     captured = sum(stretches.values())
-    if not own_count:
-        return UNKNOWN_TIME
     # Whole seconds of captures may be more than those of the warm-up around them.
-    runs = max(0.0, measured - rest - captured) * count / own_count
+    runs = max(0.0, measured - rest - captured) * count / had_count
     # Without a budget each bucket captures when it runs; else captures have no line.
     in_runs = not captured and summary.memory_or_none.graph_budget is None
     is_known = in_runs or all(

@@ -7,10 +7,12 @@ arithmetic.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
 from warmup_insights.analysis.plan.costs import Evidence
+from warmup_insights.bucketing.base import context_blocks
 from warmup_insights.errors import InputError
 from warmup_insights.model.events import Bucket
 from warmup_insights.model.figures import (
@@ -21,7 +23,7 @@ from warmup_insights.model.figures import (
 )
 from warmup_insights.model.summary import RunSummary
 from warmup_insights.rules.capture import num_tokens
-from warmup_insights.rules.memory import MemoryBudget
+from warmup_insights.rules.memory import MemoryBudget, profile_shape
 from warmup_insights.rules.model_shape import PRESETS
 from warmup_insights.rules.setting_lives import read_version
 
@@ -161,6 +163,12 @@ def _is_since(summary: RunSummary, version: tuple[int, ...]) -> bool:
     return own is None or own >= version
 
 
+def longest_request(summary: RunSummary) -> int | None:
+    """Tokens of the longest request that the engine takes."""
+    length = summary.setting("max_model_len", "max_seq_len")
+    return None if length is None else int(length)
+
+
 def taken_tokens(summary: RunSummary, length: int, block_size: int | None) -> int:
     """Tokens of the cache that one request takes: those of whole blocks.
 
@@ -291,10 +299,8 @@ class Workspace:
 
 
 def _rows(phase: str, bucket: Bucket) -> int:
-    """Context blocks that a step gathers: of every row of a prompt, or of the batch."""
-    if len(bucket) < 3:
-        return 0
-    return bucket[2] * (bucket[0] if phase == "prompt" else 1)
+    """Context blocks that a step gathers; none in buckets of two dimensions."""
+    return int(context_blocks(phase, bucket)) if len(bucket) > 2 else 0
 
 
 def is_profile_kept(summary: RunSummary) -> bool:
@@ -314,11 +320,10 @@ def _profile_tokens(summary: RunSummary, limits: Mapping[str, int]) -> int | Non
     prompts = summary.phase("prompt").buckets
     if prompts and len(prompts[0]) == 2:
         return max(bucket[0] for bucket in prompts) * max(b[1] for b in prompts)
-    budget, length = (
+    length, budget = (
         first_known(limits.get(name), summary.setting(name))
-        for name in ("max_num_batched_tokens", "max_model_len")
+        for name in ("max_model_len", "max_num_batched_tokens")
     )
     if budget is None or length is None:
         return None
-    query = min(int(length), int(budget))
-    return max(1, int(budget) // query) * query
+    return math.prod(profile_shape(int(length), int(budget)))

@@ -42,6 +42,7 @@ from warmup_insights.analysis.plan.memory import (
     divide_memory,
     has_one_kind,
     is_profile_kept,
+    longest_request,
     refuse_contradictions,
     stated_capacity,
 )
@@ -50,6 +51,7 @@ from warmup_insights.analysis.plan.regenerate import (
     Lists,
     bucket_lists,
     bucketing_settings,
+    own_lists,
     reproducing_settings,
     rules_version,
 )
@@ -67,7 +69,7 @@ from warmup_insights.model.figures import (
     graph_memory_bytes,
 )
 from warmup_insights.model.summary import PHASES, SCHEMA, BucketRow, RunSummary
-from warmup_insights.rules.capture import GraphBudget
+from warmup_insights.rules.capture import PROMPT_RATIO, GraphBudget
 from warmup_insights.units import format_bytes
 
 _MERGED = (
@@ -90,8 +92,8 @@ class PlannedBuckets:
     """
 
     lists: Lists
+    shapes: Shapes
     notes: tuple[str, ...] = ()
-    shapes: Shapes = field(default_factory=dict)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -141,14 +143,14 @@ def planned_buckets(
             to generate buckets, or its buckets have another scheme.
         SettingError: the variables leave no bucket, or cannot be used.
     """
-    own = {p: list(made) for p in PHASES if (made := summary.phase(p).buckets)}
+    own = own_lists(summary)
     if any(len(bucket) != 3 for buckets in own.values() for bucket in buckets):
         if change.changes_buckets:
             raise InputError(
                 "Buckets of two dimensions cannot be generated anew here; leave limits, "
                 "bucketing variables and the version as they are in the run"
             )
-        return PlannedBuckets(own, shapes=seen)
+        return PlannedBuckets(own, seen)
     old_blocks = summary.memory_or_none.num_kv_blocks
     own_version = _version(summary, change.engine_version)
     known = reproducing_settings(summary, own_version)
@@ -161,9 +163,9 @@ def planned_buckets(
             )
         note = "Buckets are those of the run; with another KV cache they may differ."
         notes = (note,) if num_blocks != old_blocks else ()
-        return PlannedBuckets(own, notes, seen)
+        return PlannedBuckets(own, seen, notes)
     if num_blocks < 1:
-        return PlannedBuckets(own, shapes=seen)
+        return PlannedBuckets(own, seen)
     named = change.engine_version
     version = version_name(named) if named else own_version
     settings = bucketing_settings(
@@ -181,7 +183,7 @@ def planned_buckets(
         shapes.get(key) == shape for key, shape in seen.items()
     )
     shapes = warmed_shapes(settings, new) if is_by_rules else seen
-    return PlannedBuckets(new, tuple(rules), shapes)
+    return PlannedBuckets(new, shapes, tuple(rules))
 
 
 def _version(summary: RunSummary, engine_version: str | None) -> str:
@@ -206,16 +208,13 @@ def rows_as_run(summary: RunSummary, rows: Sequence[BucketRow]) -> Sequence[Buck
     settings = reproducing_settings(summary)
     if settings is None:
         return rows
-    shapes = warmed_shapes(settings, bucket_lists(settings))
+    shapes = warmed_shapes(settings, own_lists(summary))
     return [
         msgspec.structs.replace(row, executed=shapes[row.phase, row.bucket])
         if row.executed is None and (row.phase, row.bucket) in shapes
         else row
         for row in rows
     ]
-
-
-DEFAULT_PROMPT_RATIO = 0.3
 
 
 @dataclass(frozen=True)
@@ -296,11 +295,11 @@ class Planner:
         self._workspace = Workspace(evidence)
         self._check_evidence()
         self._own_graphs: tuple[PlannedGraph, ...] = ()
-        own: Plan | None = None  # the replay of the run's own settings
+        self._self_check: bool | None = None
         with suppress(InputError, SettingError):
-            own = self._plan(PlanSettings())
+            own = self.plan(PlanSettings())
             self._own_graphs = own.order
-        self._self_check = self._check_self(own)
+            self._self_check = self._check_self(own)
 
     def plan(self, settings: PlanSettings) -> Plan:
         """What the settings would give.
@@ -309,19 +308,6 @@ class Planner:
             InputError: a setting is missing in the run and not given.
             SettingError: a setting cannot be used.
         """
-        return replace(self._plan(settings), self_check=self._self_check)
-
-    def fitting(self, settings: PlanSettings, margin_bytes: float) -> Plan | None:
-        """The plan, with more KV blocks perhaps more buckets; None where it is not
-        possible or less stays free."""
-        try:
-            plan = self.plan(settings)
-        except (InputError, SettingError):
-            return None
-        free = plan.free_after_graphs_bytes or 0
-        return plan if plan.outcome == "fits" and free >= margin_bytes else None
-
-    def _plan(self, settings: PlanSettings) -> Plan:
         chosen = self._complete(settings)
         growth = self._workspace.profile_growth(settings.limits)
         memory = divide_memory(
@@ -339,6 +325,16 @@ class Planner:
         free = self._free_before(memory, buckets, growth)
         graphs = self._capture(chosen, memory, buckets, free)
         return self._result(chosen, memory, buckets, free, graphs)
+
+    def fitting(self, settings: PlanSettings, margin_bytes: float) -> Plan | None:
+        """The plan, with more KV blocks perhaps more buckets; None where it is not
+        possible or less stays free."""
+        try:
+            plan = self.plan(settings)
+        except (InputError, SettingError):
+            return None
+        free = plan.free_after_graphs_bytes or 0
+        return plan if plan.outcome == "fits" and free >= margin_bytes else None
 
     def _complete(self, settings: PlanSettings) -> dict[str, Any]:
         """The settings, with those of the run where none is given."""
@@ -360,7 +356,7 @@ class Planner:
                 settings.graph_prompt_ratio,
                 run.graph_budget and run.graph_budget.prompt_ratio,
                 self.summary.setting("VLLM_GRAPH_PROMPT_RATIO"),
-                DEFAULT_PROMPT_RATIO,
+                PROMPT_RATIO,
             ),
             "VLLM_GRAPH_PROMPT_STRATEGY": settings.graph_prompt_strategy or prompt,
             "VLLM_GRAPH_DECODE_STRATEGY": settings.graph_decode_strategy or decode,
@@ -380,8 +376,7 @@ class Planner:
         known = summary.memory_or_none
         if known.graph_budget is not None and known.graph_budget.free_bytes is not None:
             blocks = memory.num_blocks - (known.num_kv_blocks or 0)
-            lists = {phase: list(summary.phase(phase).buckets) for phase in PHASES}
-            own = self._workspace.growth_bytes(_pairs(lists))
+            own = self._workspace.growth_bytes(_pairs(own_lists(summary)))
             now = self._workspace.growth_bytes(_pairs(buckets.lists), growth)
             return (
                 known.graph_budget.free_bytes
@@ -470,7 +465,7 @@ class Planner:
                 self._own_graphs or graphs.order,
             ),
             sources=dict(Counter(graph.source for graph in graphs.order)),
-            self_check=None,
+            self_check=self._self_check,
             notes=(
                 *buckets.notes,
                 *self._notes(chosen, buckets, memory),
@@ -487,11 +482,8 @@ class Planner:
 
     def _length(self, chosen: Mapping[str, Any]) -> int | None:
         """Tokens of the longest request."""
-        found: int | None = first_known(
-            chosen.get("max_model_len"),
-            self.summary.setting("max_model_len", "max_seq_len"),
-        )
-        return found
+        given: int | None = chosen.get("max_model_len")
+        return longest_request(self.summary) if given is None else given
 
     def _tokens(self, memory: MemoryPlan) -> int | None:
         size = self.summary.memory_or_none.block_size
@@ -569,23 +561,24 @@ class Planner:
         summary = self.summary
         refuse_contradictions(summary, _NEEDED)
         divide_memory(summary, utilization=1.0, reserve=0.0)
-        if not any(summary.phase(phase).buckets for phase in PHASES):
+        phases = own_lists(summary)
+        if not phases:
             raise InputError(
                 "This run does not list its buckets; plan from one whose log lists them"
             )
-        for phase in PHASES:
-            if summary.phase(phase).buckets and self.costs[phase].graph_bytes is None:
+        for phase in phases:
+            if self.costs[phase].graph_bytes is None:
                 raise InputError(
                     f"This run does not state what its {phase} graphs took; plan from a "
                     "run that captured at least one"
                 )
 
-    def _check_self(self, own: Plan | None) -> bool | None:
+    def _check_self(self, own: Plan) -> bool | None:
         """Whether the replay of the run's own settings captures what the run did."""
         captured = {
             phase: self.summary.phase(phase).captured_buckets for phase in PHASES
         }
-        if own is None or not any(captured.values()):
+        if not any(captured.values()):
             return None
         return all(
             set(part.captured_buckets) == set(captured.get(phase) or ())
@@ -748,22 +741,16 @@ def utilization_for(plan: Plan, margin_bytes: int) -> float:
 def smallest_reserve(
     planner: Planner, settings: PlanSettings, wanted: Wanted | None, margin_bytes: int
 ) -> Plan | None:
-    """The plan with the smallest reserve, in steps of 0.01, that does it; else None.
+    """The plan with the smallest reserve, in steps of 0.01, that does it where a budget ends
+    the captures; else None.
 
     Fewer KV blocks may mean other decode buckets, so every step is planned.
     """
     for index in range(round(1 / RESERVE_STEP)):
         reserve = round(index * RESERVE_STEP, 4)
-        try:
-            plan = planner.plan(replace(settings, graph_reserved_mem=reserve))
-        except (InputError, SettingError):
-            continue
-        if plan.outcome == "no_kv_cache":
-            return None
-        free = plan.free_after_graphs_bytes or 0
-        # The margin of the utilisation, which graphs may not touch under either rule.
-        unused = plan.margin_bytes if plan.rule == "uncapped" else 0
-        if captures(plan, wanted) and free >= max(margin_bytes, unused):
+        other = replace(settings, graph_reserved_mem=reserve)
+        plan = planner.fitting(other, margin_bytes)
+        if plan is not None and captures(plan, wanted):
             return plan
     return None
 

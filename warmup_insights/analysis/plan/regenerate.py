@@ -23,7 +23,7 @@ from warmup_insights.model.summary import PHASES, RunSummary
 
 Lists = dict[str, list[Bucket]]
 
-LIMITS = ("max_num_seqs", "block_size", "max_num_batched_tokens", "max_model_len")
+LIMITS = ("max_num_seqs", "max_model_len", "max_num_batched_tokens", "block_size")
 """Limits of the engine that buckets follow from, besides the KV blocks."""
 _DEFAULTS = {"max_num_seqs": 256, "block_size": 128}
 """Of vLLM and of vllm-gaudi, where the run states none."""
@@ -153,6 +153,11 @@ def bucket_lists(settings: BucketingSettings) -> Lists:
     return {phase: [tuple(b) for b in made] for phase, made in lists.items() if made}
 
 
+def own_lists(summary: RunSummary) -> Lists:
+    """The buckets that the run lists, by the phases that have any."""
+    return {p: list(made) for p in PHASES if (made := summary.phase(p).buckets)}
+
+
 def reproducing_settings(
     summary: RunSummary, engine_version: str | None = None
 ) -> BucketingSettings | None:
@@ -163,10 +168,8 @@ def reproducing_settings(
         made = bucket_lists(settings)
     except ValueError:
         return None
-    is_same = all(
-        sorted(summary.phase(phase).buckets) == made.get(phase, []) for phase in PHASES
-    )
-    return settings if is_same else None
+    own = {phase: sorted(buckets) for phase, buckets in own_lists(summary).items()}
+    return settings if own == made else None
 
 
 def _text(value: Any) -> str:
