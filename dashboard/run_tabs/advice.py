@@ -14,6 +14,7 @@ from dashboard.shown import evidence_text
 from dashboard.text import WHOLE, markdown, sentence, short_name, visible
 from dashboard.widgets import View
 from warmup_insights.analysis.advice import Finding
+from warmup_insights.analysis.advice.facts import unjudged
 from warmup_insights.analysis.compare import compare
 from warmup_insights.export.findings import finding_pairs, findings_markdown
 from warmup_insights.model.figures import BY_NAME
@@ -47,17 +48,24 @@ def show(view: View) -> None:
         widgets.empty(
             "Nothing to advise",
             "No rule applies to this run. A rule needs its figures: it does not apply "
-            "when one is unknown or contradictory. These are the rules:",
+            f"when one is unknown or contradictory. {_unjudged(view)}These are the rules:",
             "warmup-insights advise --rules",
         )
         return
     for finding in findings:
         card(finding, view)
+    if note := _unjudged(view):
+        st.caption(note)
     widgets.download(
         "Markdown", findings_markdown(view.run.run_id, findings), "advice.md",
         "text/markdown", key=view.key("advice"),
         help="What `warmup-insights advise --markdown` prints",
     )  # fmt: skip
+
+
+def _unjudged(view: View) -> str:
+    note = unjudged(view.summary)
+    return "" if note is None else f"{note}. "
 
 
 def first(view: View) -> None:

@@ -57,9 +57,20 @@ def test_markdown(db):
     assert "    ```\n    # starts seen: 2" in text
 
 
-def test_a_run_without_findings_is_one_sentence(db):
+def test_a_run_without_findings_is_one_sentence_and_why(db):
     text = invoke("advise", "nothing", "--db", db).stdout
-    assert text.startswith("No findings. The times were not judged")
+    assert text.startswith("No findings\n")
+    assert "Note: The times were not judged" in text
+
+
+def test_findings_about_an_excerpt_go_with_what_was_not_judged(tmp_path):
+    """One finding about the configuration is no answer to what takes the time."""
+    lines = (ROOT / "sample_logs/vllm/made_v1_2026_tp2.log").read_text().splitlines()
+    log = tmp_path / "end.log"
+    log.write_text("\n".join(lines[len(lines) // 2 :]) + "\n")
+    text = invoke("advise", str(log)).stdout
+    assert not text.startswith("No findings")
+    assert "Note: The times were not judged" in text
 
 
 def test_rules_are_listed():

@@ -7,10 +7,10 @@ import dataclasses
 import click
 
 from warmup_insights.analysis import advice
-from warmup_insights.analysis.advice.facts import start_of
+from warmup_insights.analysis.advice.facts import unjudged
 from warmup_insights.cli.loading import open_run
 from warmup_insights.cli.options import db_option, json_option
-from warmup_insights.cli.printing import print_json, print_tables
+from warmup_insights.cli.printing import print_json, print_notes, print_tables
 from warmup_insights.errors import InputError
 from warmup_insights.export.findings import (
     finding_lines,
@@ -61,18 +61,14 @@ def advise(
         print_json(advice.findings_json(run_id, findings))
     elif markdown:
         click.echo(findings_markdown(run_id, findings), nl=False)
-    elif not findings:
-        is_judged = start_of(folded.summary) is not None
-        click.echo("No findings" + ("" if is_judged else UNJUDGED))
-    for finding in [] if as_json or markdown else findings:
-        named = run_id if run == "latest" else run
-        click.echo("\n".join(finding_lines(finding, named)) + "\n")
-
-
-UNJUDGED = (
-    ". The times were not judged: the run does not hold a whole start, or half of it is in no "
-    "line"
-)
+    else:
+        if not findings:
+            click.echo("No findings")
+        for finding in findings:
+            named = run_id if run == "latest" else run
+            click.echo("\n".join(finding_lines(finding, named)) + "\n")
+        note = unjudged(folded.summary)
+        print_notes([] if note is None else [note])
 
 
 def _explain(name: str, as_json: bool) -> None:

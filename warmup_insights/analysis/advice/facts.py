@@ -112,6 +112,16 @@ def start_of(summary: RunSummary) -> Start | None:
     return Start(seconds, times.wall_s, dominant)
 
 
+def unjudged(summary: RunSummary) -> str | None:
+    """That no advice is about times, and why; None where it may be, or the start failed."""
+    if summary.status == "failed" or start_of(summary) is not None:
+        return None
+    return (
+        "The times were not judged: the run does not hold a whole start, or half of it is "
+        "in no line"
+    )
+
+
 def _initialisation(summary: RunSummary) -> Start | None:
     """Graph capture as a part of `init engine ... took`, where both are stated.
 
