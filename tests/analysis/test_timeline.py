@@ -113,6 +113,17 @@ def test_slower_rank_explains_what_rank_0_does_not():
     assert time["unlogged_s"] == 0.0
 
 
+def test_time_before_the_start_is_no_unlogged_time_of_it():
+    """Lines of another program, such as `collect_env`, can stand above a start."""
+    time = time_of(
+        RunStarted(time=84.0),
+        GapSeen(time=10.0, line=3, next_line=9, duration_s=74.0, before="a", after="b"),
+        ServerReady(time=184.0),
+    )
+    assert time["wall_s"] == 100.0
+    assert time["gaps"] == []
+
+
 def test_gap_that_no_phase_explains_is_shown_between_its_lines():
     time = time_of(
         RunStarted(time=0.0),

@@ -521,12 +521,12 @@ class Timeline:
         for gap in self._gaps:
             if gap.time is None or gap.time >= end:
                 continue
-            stop = min(gap.time + gap.duration_s, end)
+            begin, stop = max(gap.time, start), min(gap.time + gap.duration_s, end)
             covered = sum(
-                max(0.0, min(span.end, stop) - max(span.start, gap.time))
+                max(0.0, min(span.end, stop) - max(span.start, begin))
                 for span in phases
             )
-            open_s = stop - gap.time - covered
+            open_s = stop - begin - covered
             if open_s >= 1.0:
                 found.append(_gap(gap, start, open_s))
         found.sort(key=lambda row: -row.unlogged_s)
