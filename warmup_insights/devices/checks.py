@@ -116,7 +116,7 @@ def _signed(num_bytes: int) -> str:
 
 def _allocate(device: Device, num_bytes: int) -> Any:
     """That much of the device, until the result is dropped."""
-    if device.torch_name is None:
+    if device.is_synthetic:
         device.allocate(num_bytes)  # type: ignore[attr-defined]
         return None
     import torch
@@ -128,7 +128,7 @@ def _allocate(device: Device, num_bytes: int) -> Any:
 
 def check_graph(name: str, device: Device) -> Check:
     """A graph computes with what its input holds when it is replayed."""
-    if device.torch_name is None:
+    if device.is_synthetic:
         return Check(name, NOT_APPLICABLE, "nothing is computed on a simulated device")
     import torch
 
@@ -210,7 +210,7 @@ def check_out_of_memory(name: str, device: Device) -> Check:
     requested = sum(sizes[: len(held) + 1])
     held.clear()
     last = _allocate(device, MIB)
-    works = device.torch_name is None or bool(last[0] == 1)
+    works = device.is_synthetic or bool(last[0] == 1)
     return judged(
         name,
         is_known and works,
@@ -237,7 +237,7 @@ def _too_many(device: Device) -> list[int]:
     if device.kind == "cpu":
         return [BEYOND_ANY]
     total = device.memory().total_bytes
-    is_alone = device.kind == "hpu" and not device.is_synthetic
+    is_alone = device.kind == "hpu"
     return [total // PIECES] * (2 * PIECES) if is_alone else [2 * total]
 
 

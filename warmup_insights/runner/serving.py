@@ -10,15 +10,12 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from warmup_insights.bucketing.base import Phase
 from warmup_insights.model.events import (
     BenchmarkResult,
-    Bucket,
     BucketMiss,
     BucketUsed,
     DefragRan,
 )
-from warmup_insights.runner.batch import decode_blocks_needed
 from warmup_insights.runner.buckets import Buckets
 from warmup_insights.runner.defragmenter import plan_swaps
 from warmup_insights.runner.engine import Engine
@@ -148,7 +145,7 @@ class Server:
             max_num_seqs=self.settings.max_num_seqs,
             max_prefill_seqs=max((b[0] for b in self.buckets.of("prompt")), default=1),
             max_num_batched_tokens=self.settings.max_num_batched_tokens,
-            can_split=self.settings.bucket_dimensions == 3,
+            can_split=self.buckets.splits_prompts,
         )
 
     def serve(self, requests: Sequence[Request], *, request_rate: float) -> Served:
@@ -188,9 +185,8 @@ class Server:
                 _keep(sequence, started, served)
 
     def _execute(self, step: Step) -> list[int]:
-        phase: Phase = "prompt" if step.phase == "prompt" else "decode"
-        rows = step.rows
-        shape = self._shape(phase, step)
+        phase, rows = step.phase, step.rows
+        shape = self.buckets.shape(phase, rows)
         found = self.buckets.find(phase, shape)
         bucket = found.bucket
         if not found.is_hit:
@@ -217,21 +213,6 @@ class Server:
         )
         return tokens
 
-    def _shape(self, phase: Phase, step: Step) -> Bucket:
-        """What the step needs, in the dimensions of the buckets."""
-        rows = step.rows
-        longest = max(len(row.token_ids) for row in rows)
-        if self.settings.bucket_dimensions == 2:
-            length = longest if phase == "prompt" else max(row.length for row in rows)
-            return len(rows), length
-        if phase == "prompt":
-            context = max(self._layout.blocks_for(row.num_computed) for row in rows)
-            return len(rows), longest, context
-        blocks = decode_blocks_needed(
-            rows, self._layout, contiguous=self.buckets.contiguous
-        )
-        return len(rows), 1, blocks
-
     def _defragment(self) -> None:
         if not self.settings.defrag:
             return
@@ -242,8 +223,9 @@ class Server:
         if plan is None:
             return
         began = self._emitter.now()
-        graphs = self.settings.defrag_with_graphs and not self.settings.enforce_eager
-        self.engine.swap_blocks(plan.pairs, plan.padded, with_graph=graphs)
+        self.engine.swap_blocks(
+            plan.pairs, plan.padded, with_graph=self.settings.swaps_with_graphs
+        )
         self.engine.device.synchronize()
         self.scheduler.apply_swaps(plan.pairs)
         self._emitter.emit(

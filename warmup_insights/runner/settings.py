@@ -104,6 +104,11 @@ class RunSettings:
         return not self.enforce_eager and self.capture_strategy != "none"
 
     @property
+    def swaps_with_graphs(self) -> bool:
+        """Whether blocks change places through graphs."""
+        return self.defrag_with_graphs and not self.enforce_eager
+
+    @property
     def contiguous_pa(self) -> bool:
         """Whether decodes read the cache from its start instead of block by block."""
         return (
