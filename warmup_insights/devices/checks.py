@@ -96,8 +96,8 @@ def check_memory(name: str, device: Device) -> Check:
     return judged(
         name,
         abs(grown - KNOWN_BYTES) <= TOLERANCE * KNOWN_BYTES,
-        f"{format_bytes(KNOWN_BYTES)} allocated, {_signed(grown)} read"
-        + ("" if device.is_synthetic else f"; {_signed(kept)} after it was freed"),
+        f"{format_bytes(KNOWN_BYTES)} allocated, {format_bytes(grown)} read"
+        + ("" if device.is_synthetic else f"; {format_bytes(kept)} after it was freed"),
         "Run again with nothing else on the device; if it stays, attach the file to an "
         "issue",
         {
@@ -108,10 +108,6 @@ def check_memory(name: str, device: Device) -> Check:
             "kept_bytes": kept,
         },
     )
-
-
-def _signed(num_bytes: int) -> str:
-    return f"-{format_bytes(-num_bytes)}" if num_bytes < 0 else format_bytes(num_bytes)
 
 
 def _allocate(device: Device, num_bytes: int) -> Any:
@@ -151,7 +147,7 @@ def check_graph(name: str, device: Device) -> Check:
     return judged(
         name,
         abs(found - expected) <= 1e-2 * expected,
-        f"{_signed(taken)}, replayed in {format_duration(replay_s)}",
+        f"{format_bytes(taken)}, replayed in {format_duration(replay_s)}",
         "The replay computes something else; attach the file",
         {
             "memory_bytes": taken,

@@ -16,6 +16,7 @@ import os
 import sys
 import time
 from collections.abc import Sequence
+from functools import partial
 from typing import Any
 
 from packaging.version import Version
@@ -179,16 +180,12 @@ def warm_up(session: Session, call: Call) -> Watch:
     collector_s = session.collector.total_s
     outcome = yield
     session.collector.switch_off()
-    session.wait_for_device()
-    session.note_failure(outcome, phase="warmup")
-    duration = session.end_phase("warmup")
+    duration = session.finish_phase("warmup", outcome)
     if outcome.error is None:
-        free, _ = device.free_and_total()
-        known = free is not None and free_before is not None
         session.emit(
             WarmupFinished,
             duration_s=duration,
-            allocated_bytes=free_before - free if known else None,  # type: ignore[operator]
+            allocated_bytes=device.taken_since(free_before),
             gc_s=session.collector.total_s - collector_s,
         )
         _note_compile_time(session, call.owner, outcome.result)
@@ -205,15 +202,16 @@ def _note_compile_time(session: Session, worker: Any, result: Any) -> None:
             session.emit(CompileFinished, what=what, duration_s=float(took))
 
 
-def warm_kernels(session: Session, call: Call) -> Watch:
-    """`kernel_warmup`, before the graphs are captured: autotuning and JIT of libraries."""
-    yield from session.watch_phase("kernel_warmup")
+def phase(session: Session, call: Call, *, name: str) -> Watch:
+    """A call that is a phase of its own, and nothing more."""
+    yield from session.watch_phase(name)
 
 
-def warm_model(session: Session, call: Call) -> Watch:
-    """`warmup_kernels` of model runner V2, after the capture: whole steps, so that their
-    Triton kernels are compiled."""
-    yield from session.watch_phase("model_warmup")
+warm_kernels = partial(phase, name="kernel_warmup")
+"""`kernel_warmup`, before the graphs are captured: autotuning and JIT of libraries."""
+warm_model = partial(phase, name="model_warmup")
+"""`warmup_kernels` of model runner V2, after the capture: whole steps, so that their
+Triton kernels are compiled."""
 
 
 def compiled_late(session: Session, call: Call) -> Watch:
@@ -243,7 +241,9 @@ def open_cache(session: Session, call: Call) -> Watch:
     if isinstance(began, float) and began > 0:
         is_of_epoch = began > _LEAST_EPOCH_S  # vLLM to 0.16
         now = time.time() if is_of_epoch else time.perf_counter()
-        _note_compiled(session, "dynamo", now - began, from_cache=False)
+        session.emit(
+            CompileFinished, what="dynamo", duration_s=now - began, from_cache=False
+        )
     path = None if call.arg("disable_cache") else call.arg("cache_dir")
     session.emit(PhaseMarked, name="compile", edge="start", path=path)
     yield
@@ -264,7 +264,13 @@ def compile_graph(session: Session, call: Call) -> Watch:
         cached: bool | None = session.state.loaded_from_cache
         if not cached and stored[0] and before == sum(map(len, stored)):
             cached = None
-        _note_compiled(session, "graph", took, _detail(call), from_cache=cached)
+        session.emit(
+            CompileFinished,
+            what="graph",
+            duration_s=took,
+            from_cache=cached,
+            detail=_detail(call),
+        )
     session.state.loaded_from_cache = False
 
 
@@ -282,8 +288,7 @@ def load_aot(session: Session, call: Call) -> Watch:
     path = session.state.aot_path = call.arg("aot_compilation_path")
     outcome = yield
     if outcome.error is None and outcome.result is not None:
-        took = time.perf_counter() - started
-        _note_compiled(session, "aot", took, path, from_cache=True)
+        _note_aot(session, started, from_cache=True)
     elif isinstance(path, str) and os.path.exists(path):
         text = f"The compiled function in {path} was not loaded"
         # The engine keeps the error to its log.
@@ -296,24 +301,16 @@ def compile_aot(session: Session, call: Call) -> Watch:
     started = time.perf_counter()
     outcome = yield
     if outcome.error is None:
-        took = time.perf_counter() - started
-        _note_compiled(session, "aot", took, session.state.aot_path, from_cache=False)
+        _note_aot(session, started, from_cache=False)
 
 
-def _note_compiled(
-    session: Session,
-    what: str,
-    took: float,
-    detail: str | None = None,
-    *,
-    from_cache: bool | None,
-) -> None:
+def _note_aot(session: Session, started: float, *, from_cache: bool) -> None:
     session.emit(
         CompileFinished,
-        what=what,
-        duration_s=took,
+        what="aot",
+        duration_s=time.perf_counter() - started,
         from_cache=from_cache,
-        detail=detail,
+        detail=session.state.aot_path,
     )
 
 
@@ -364,22 +361,24 @@ def cpu_warm_up(session: Session, call: Call) -> Watch:
 
 def estimate_graphs(session: Session, call: Call) -> Watch:
     """`profile_cudagraph_memory`: captures a few graphs to estimate all of them."""
-    if session.state.capturing is not None:
+    state = session.state
+    if state.is_estimating or state.capturing is not None:
         return
-    session.state.capturing = Capturing(is_estimate=True)
+    state.is_estimating = True
     outcome, _ = yield from session.watch_phase("graph_memory_profile")
-    session.state.capturing = None
+    state.is_estimating = False
     if isinstance(outcome.result, int | float):
         session.emit(GraphMemoryEstimated, estimated_bytes=int(outcome.result))
 
 
 def capture_model(session: Session, call: Call) -> Watch:
     """`capture_model`: all graphs; returns the bytes they took."""
-    if session.state.capturing is not None:
+    state = session.state
+    if state.is_estimating or state.capturing is not None:
         return  # inside of an estimate, and a part of it
-    capturing = session.state.capturing = Capturing()
+    capturing = state.capturing = Capturing()
     outcome, duration = yield from session.watch_phase("graph_capture")
-    session.state.capturing = None
+    state.capturing = None
     if outcome.error is None:
         result = outcome.result
         memory = int(result) if isinstance(result, int | float) else None
@@ -396,7 +395,7 @@ def capture_model(session: Session, call: Call) -> Watch:
 def dummy_run(session: Session, call: Call) -> Watch:
     """`_dummy_run` of model runner V1: runs without a graph, then one that captures."""
     capturing = session.state.capturing
-    if capturing is None or capturing.is_estimate:
+    if capturing is None:
         return
     mode = _mode_name(call.arg("cudagraph_runtime_mode"))
     _begin(capturing)
@@ -425,7 +424,7 @@ def _mode_name(mode: Any) -> str | None:
 def capture_all(session: Session, call: Call) -> Watch:
     """`CudaGraphManager.capture` of model runner V2: what it will capture, in order."""
     capturing = session.state.capturing
-    if capturing is None or capturing.is_estimate:
+    if capturing is None:
         return
     if not _prepares_all(call.owner):
         capturing.is_certain = False
@@ -479,7 +478,7 @@ def _lose_order(capturing: Capturing) -> None:
 def prepare_inputs(session: Session, call: Call) -> Watch:
     """`prepare_inputs_to_capture`: called before each capture, outside of the graph."""
     capturing = session.state.capturing
-    if capturing is None or capturing.is_estimate or not capturing.expected:
+    if capturing is None or not capturing.expected:
         return
     if capturing.expected[0].calls_left == 0:
         _finish_current(session, capturing)
@@ -522,8 +521,6 @@ def _end(
     *,
     is_uniform: bool,
 ) -> None:
-    free, _ = device.free_and_total()
-    before = capturing.free_before
     capturing.count += 1
     session.emit(
         GraphCaptured,
@@ -532,7 +529,7 @@ def _end(
         mode=mode,
         index=capturing.count,
         duration_s=time.perf_counter() - capturing.step_started,
-        memory_bytes=before - free if before is not None and free is not None else None,
+        memory_bytes=device.taken_since(capturing.free_before),
         time=capturing.step_time,
     )
     capturing.step_time = None

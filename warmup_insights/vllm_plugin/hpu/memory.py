@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import os
 import sys
+from functools import partial
 from typing import Any
 
 from warmup_insights.model.events import (
@@ -23,7 +24,7 @@ from warmup_insights.vllm_plugin.hpu.bridge import subscribe
 from warmup_insights.vllm_plugin.hpu.warmup import begin_step, end_step
 from warmup_insights.vllm_plugin.session import Session
 from warmup_insights.vllm_plugin.state import Measurement
-from warmup_insights.vllm_plugin.workers import note_blocks, note_device
+from warmup_insights.vllm_plugin.workers import note_blocks, note_device, phase
 
 DEFAULT_RESERVED_FRACTION = 0.1
 """`VLLM_GRAPH_RESERVED_MEM` when it is not set (`determine_available_memory`)."""
@@ -45,16 +46,14 @@ def load_model(session: Session, call: Call) -> Watch:
         names.append("quantization")
     if hasattr(runner, "drafter"):
         names += [None, "drafter_weights"]
-    session.state.stages.append(names)
-    yield from session.watch_phase("load_model")
-    session.state.stages.pop()
+    with session.state.naming(*names):
+        yield from session.watch_phase("load_model")
 
 
 def load_model_fork(session: Session, call: Call) -> Watch:
     """`load_model` of vllm-fork: the weights are measured around everything."""
-    session.state.stages.append(["weights", "preload_weights"])
-    yield from session.watch_phase("load_model")
-    session.state.stages.pop()
+    with session.state.naming("weights", "preload_weights"):
+        yield from session.watch_phase("load_model")
 
 
 def profiler_enter(session: Session, call: Call) -> Watch:
@@ -134,9 +133,8 @@ def _host_total() -> int | None:
 
 def determine_memory(session: Session, call: Call) -> Watch:
     """`determine_available_memory`, in V0 `determine_num_available_blocks`."""
-    session.state.stages.append(["profile_run"])
-    outcome, _ = yield from session.watch_phase("profile_run")
-    session.state.stages.pop()
+    with session.state.naming("profile_run"):
+        outcome, _ = yield from session.watch_phase("profile_run")
     if outcome.error is None:
         _note_budget(session, call.owner, outcome.result)
 
@@ -184,9 +182,8 @@ def initialize_cache(session: Session, call: Call) -> Watch:
 
     It warms the model up before it returns, so it is no phase of its own.
     """
-    session.state.stages.append(["kv_cache"])
-    outcome = yield
-    session.state.stages.pop()
+    with session.state.naming("kv_cache"):
+        outcome = yield
     session.note_failure(outcome, phase="kv_cache")
 
 
@@ -199,7 +196,6 @@ def kv_cache(session: Session, call: Call) -> Watch:
 
 def kv_cache_fork(session: Session, call: Call) -> Watch:
     """`initialize_cache(num_gpu_blocks, num_cpu_blocks)` of vllm-fork V0."""
-    session.state.stages.append(["kv_cache"])
     block_size = getattr(getattr(call.owner, "cache_config", None), "block_size", None)
     blocks, size = whole(call.arg("num_gpu_blocks")), whole(block_size)
     session.emit(
@@ -209,14 +205,13 @@ def kv_cache_fork(session: Session, call: Call) -> Watch:
         num_tokens=blocks * size if blocks and size else None,
         num_host_blocks=whole(call.arg("num_cpu_blocks")),
     )
-    outcome = yield
-    session.state.stages.pop()
+    with session.state.naming("kv_cache"):
+        outcome = yield
     session.note_failure(outcome, phase="kv_cache")
 
 
-def compile_model(session: Session, call: Call) -> Watch:
-    """`_maybe_compile`: set-up of `torch.compile`, part of loading."""
-    yield from session.watch_phase("compile")
+compile_model = partial(phase, name="compile")
+"""`_maybe_compile`: set-up of `torch.compile`, part of loading."""
 
 
 def runtime_config(session: Session, call: Call) -> Watch:

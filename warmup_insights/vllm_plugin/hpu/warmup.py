@@ -26,7 +26,6 @@ from warmup_insights.model.events import (
 )
 from warmup_insights.vllm_plugin import device
 from warmup_insights.vllm_plugin.calls import Call, Outcome, Watch, whole
-from warmup_insights.vllm_plugin.device import Compiled
 from warmup_insights.vllm_plugin.hpu import bridge
 from warmup_insights.vllm_plugin.hpu.buckets import (
     bucket_of,
@@ -56,16 +55,15 @@ def warmup_model(session: Session, call: Call) -> Watch:
         return
     warmup = state.warmup = Warmup()
     state.captured.clear()
-    state.stages.append([])
     session.collector.switch_on()
     session.begin_phase("warmup")
     had_frozen = freeze(session) if session.settings.freezes_gc else None
     warmup.collector_s = session.collector.total_s
-    outcome = yield
+    with state.naming():
+        outcome = yield
     if had_frozen is not None:
         lift(session, had_frozen)
     session.collector.switch_off()
-    state.stages.pop()
     state.warmup = None
     session.note_failure(outcome, phase="warmup")
     session.wait_for_device()
@@ -78,9 +76,8 @@ def _watch_repeat(session: Session) -> Watch:
     state = session.state
     session.begin_phase("repeated_warmup")
     state.warmup, state.is_muted = Warmup(), True
-    state.stages.append([])
-    outcome = yield
-    state.stages.pop()
+    with state.naming():
+        outcome = yield
     state.warmup, state.is_muted = None, False
     session.note_failure(outcome, phase="repeated_warmup")
     session.end_phase("repeated_warmup")
@@ -308,6 +305,17 @@ def new_step(session: Session) -> Step:
     return Step(collector_s=session.collector.total_s, compiled=device.compiled())
 
 
+def readings_since(session: Session, step: Step) -> dict[str, Any]:
+    """What the garbage collector took since a step began, and what was compiled, where
+    something counts it: fields of the event."""
+    found: dict[str, Any] = {"gc_s": session.collector.total_s - step.collector_s}
+    now, before = device.compiled(), step.compiled
+    if now is not None and before is not None:
+        found["compiled"] = now.count - before.count
+        found["compile_s"] = now.duration_s - before.duration_s
+    return found
+
+
 def end_step(
     session: Session,
     outcome: Outcome,
@@ -328,7 +336,6 @@ def end_step(
     if current.is_validation:
         return
     taken = used[1] - used[0] if used else None
-    compiled = compiled_since(step)
     phase = step.phase or current.phase
     session.emit(
         WarmupStep,
@@ -343,10 +350,8 @@ def end_step(
         memory_bytes=taken,
         executed=step.executed,
         is_finished=outcome.error is None,
-        gc_s=session.collector.total_s - step.collector_s,
-        compiled=compiled.count if compiled else None,
-        compile_s=compiled.duration_s if compiled else None,
         time=step.began,
+        **readings_since(session, step),
     )
     graph = phase, step.executed or step.bucket
     is_new = graph not in state.captured and _made_graph(step)
@@ -363,16 +368,6 @@ def end_step(
             memory_bytes=taken,
             time=step.began,
         )
-
-
-def compiled_since(step: Step) -> Compiled | None:
-    """What was compiled since a step began; None where nothing counts it."""
-    now = device.compiled()
-    if now is None or step.compiled is None:
-        return None
-    return Compiled(
-        now.count - step.compiled.count, now.duration_s - step.compiled.duration_s
-    )
 
 
 def _made_graph(step: Step) -> bool:
