@@ -36,7 +36,14 @@ from warmup_insights.model.events import (
     WarmupFinished,
 )
 from warmup_insights.vllm_plugin import device, facts
-from warmup_insights.vllm_plugin.calls import Call, Watch, bytes_of, whole
+from warmup_insights.vllm_plugin.calls import (
+    Call,
+    Watch,
+    attribute,
+    bytes_of,
+    size,
+    whole,
+)
 from warmup_insights.vllm_plugin.engine_core import counts_whole_requests
 from warmup_insights.vllm_plugin.facts import installed_version
 from warmup_insights.vllm_plugin.session import Session
@@ -84,11 +91,10 @@ def note_device(session: Session, kind: str | None) -> None:
 def load_model(session: Session, call: Call) -> Watch:
     """`Worker.load_model`; the runner holds what the weights took."""
     _, duration = yield from session.watch_phase("load_model")
-    runner = getattr(call.owner, "model_runner", None)
     session.emit(
         MemoryMeasured,
         stage="weights",
-        delta_bytes=bytes_of(runner, "model_memory_usage"),
+        delta_bytes=bytes_of(call.owner, "model_runner.model_memory_usage"),
         duration_s=duration,
     )
 
@@ -104,25 +110,19 @@ def determine_memory(session: Session, call: Call) -> Watch:
     """`Worker.determine_available_memory`: the worker keeps what it measured."""
     outcome = yield
     session.note_failure(outcome, phase="profile_run")
-    if outcome.error is None:
-        _note_budget(session, call.owner, outcome.result)
-
-
-def _note_budget(session: Session, worker: Any, result: Any) -> None:
-    snapshot = getattr(worker, "init_snapshot", None)
-    cache_config = getattr(worker, "cache_config", None)
+    if outcome.error is not None:
+        return
+    worker = call.owner
     session.emit(
         MemoryBudgetSet,
-        total_bytes=bytes_of(snapshot, "total_memory"),
-        free_bytes=bytes_of(snapshot, "free_memory"),
+        total_bytes=bytes_of(worker, "init_snapshot.total_memory"),
+        free_bytes=bytes_of(worker, "init_snapshot.free_memory"),
         usable_bytes=bytes_of(worker, "requested_memory"),
-        gpu_memory_utilization=getattr(cache_config, "gpu_memory_utilization", None),
-        weights_bytes=bytes_of(
-            getattr(worker, "model_runner", None), "model_memory_usage"
-        ),
+        gpu_memory_utilization=attribute(worker, "cache_config.gpu_memory_utilization"),
+        weights_bytes=bytes_of(worker, "model_runner.model_memory_usage"),
         activation_bytes=bytes_of(worker, "peak_activation_memory"),
         non_torch_bytes=bytes_of(worker, "non_torch_memory"),
-        kv_cache_bytes=int(result) if isinstance(result, int | float) else None,
+        kv_cache_bytes=size(outcome.result),
     )
 
 
@@ -160,15 +160,17 @@ def note_blocks(session: Session, call: Call) -> None:
     groups = groups or ()
     blocks = whole(getattr(config, "num_blocks", None))
     spec = getattr(groups[0], "kv_cache_spec", None) if len(groups) == 1 else None
-    size = whole(getattr(spec, "block_size", getattr(runner, "block_size", None)))
+    block_size = whole(getattr(spec, "block_size", getattr(runner, "block_size", None)))
     padding = whole(getattr(runner, "_PAD_BLOCK_ID", None))
     counts_slots = len(groups) <= 1 and not counts_whole_requests()
     session.emit(
         KVCacheAllocated,
         num_blocks=blocks,
         num_padding_blocks=1 if blocks and blocks == padding else None,
-        block_size=size,
-        num_tokens=blocks * size if blocks and size and counts_slots else None,
+        block_size=block_size,
+        num_tokens=blocks * block_size
+        if blocks and block_size and counts_slots
+        else None,
     )
 
 
@@ -193,10 +195,9 @@ def warm_up(session: Session, call: Call) -> Watch:
 
 
 def _note_compile_time(session: Session, worker: Any, result: Any) -> None:
-    config = getattr(getattr(worker, "vllm_config", None), "compilation_config", None)
     seconds = getattr(result, "language_model", None)
     if seconds is None:
-        seconds = getattr(config, "compilation_time", None)
+        seconds = attribute(worker, "vllm_config.compilation_config.compilation_time")
     for what, took in (("total", seconds), ("encoder", getattr(result, "encoder", 0))):
         if isinstance(took, int | float) and took > 0:
             session.emit(CompileFinished, what=what, duration_s=float(took))
@@ -335,24 +336,23 @@ def cpu_memory(session: Session, call: Call) -> Watch:
     a share of the host's memory."""
     outcome = yield
     session.note_failure(outcome, phase="profile_run")
-    if outcome.error is not None or not isinstance(outcome.result, int | float):
+    kv_cache = size(outcome.result)
+    if kv_cache is None:
         return
     worker = call.owner
-    config = getattr(worker, "cache_config", None)
-    is_set = getattr(config, "kv_cache_memory_bytes", None) is not None
+    is_set = attribute(worker, "cache_config.kv_cache_memory_bytes") is not None
     session.emit(
         MemoryBudgetSet,
         usable_bytes=None if is_set else bytes_of(worker, "requested_cpu_memory"),
-        kv_cache_bytes=int(outcome.result),
+        kv_cache_bytes=kv_cache,
     )
 
 
 def cpu_warm_up(session: Session, call: Call) -> Watch:
     """`CPUModelRunner.warming_up_model`: a profiling run, for the compilation that it
     starts; without compilation it does nothing."""
-    config = getattr(call.owner, "vllm_config", None)
-    mode = getattr(getattr(config, "compilation_config", None), "mode", None)
-    if getattr(mode, "name", "NONE") == "NONE":
+    mode = attribute(call.owner, "vllm_config.compilation_config.mode.name", "NONE")
+    if mode == "NONE":
         return
     session.state.is_compiling_run = True
     yield from session.watch_phase("model_warmup")
@@ -367,8 +367,9 @@ def estimate_graphs(session: Session, call: Call) -> Watch:
     state.is_estimating = True
     outcome, _ = yield from session.watch_phase("graph_memory_profile")
     state.is_estimating = False
-    if isinstance(outcome.result, int | float):
-        session.emit(GraphMemoryEstimated, estimated_bytes=int(outcome.result))
+    estimate = size(outcome.result)
+    if estimate is not None:
+        session.emit(GraphMemoryEstimated, estimated_bytes=estimate)
 
 
 def capture_model(session: Session, call: Call) -> Watch:
@@ -380,8 +381,7 @@ def capture_model(session: Session, call: Call) -> Watch:
     outcome, duration = yield from session.watch_phase("graph_capture")
     state.capturing = None
     if outcome.error is None:
-        result = outcome.result
-        memory = int(result) if isinstance(result, int | float) else None
+        memory = size(outcome.result)
         # None observed, but memory taken: captured in a way that is not watched.
         is_certain = capturing.is_certain and bool(capturing.count or memory == 0)
         session.emit(
@@ -463,8 +463,7 @@ def _prepares_all(manager: Any) -> bool:
     is split in two (dual batch overlap, 0.30 and later).
     """
     version = installed_version("vllm")
-    parallel = getattr(getattr(manager, "vllm_config", None), "parallel_config", None)
-    splits = getattr(parallel, "use_ubatching", False)
+    splits = attribute(manager, "vllm_config.parallel_config.use_ubatching")
     return (version is None or version >= _PREPARES_TWICE) and not splits
 
 

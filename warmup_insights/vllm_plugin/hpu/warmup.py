@@ -25,7 +25,7 @@ from warmup_insights.model.events import (
     WarmupStep,
 )
 from warmup_insights.vllm_plugin import device
-from warmup_insights.vllm_plugin.calls import Call, Outcome, Watch, whole
+from warmup_insights.vllm_plugin.calls import Call, Outcome, Watch, size
 from warmup_insights.vllm_plugin.hpu import bridge
 from warmup_insights.vllm_plugin.hpu.buckets import (
     bucket_of,
@@ -155,9 +155,7 @@ def memory_read(session: Session, call: Call) -> Watch:
     if state.warmup is None or state.measurements or state.current is not None:
         return
     outcome = yield
-    used = whole(outcome.result)
-    if used is None and isinstance(outcome.result, float):
-        used = int(outcome.result)
+    used = size(outcome.result)
     if used is not None:
         state.warmup.readings.append((time.perf_counter(), used))
 
@@ -178,9 +176,11 @@ def warmup_pass(
     name = "graph_capture" if _has_budget(call) else f"{phase}_warmup"
     if current.is_validation:
         name = "validation_warmup"
-    available = call.arg("available_mem")  # in vllm-fork up to 1.21: for this pass
-    if isinstance(available, int | float):
-        session.emit(GraphBudgetSet, **{f"{current.phase}_bytes": int(available)})
+    available = size(
+        call.arg("available_mem")
+    )  # in vllm-fork up to 1.21: for this pass
+    if available is not None:
+        session.emit(GraphBudgetSet, **{f"{current.phase}_bytes": available})
     session.begin_phase(name)
     outcome = yield
     session.note_failure(outcome, phase=current.phase)
@@ -224,13 +224,12 @@ def _summarize(session: Session, call: Call, current: Pass, result: Any) -> None
     """Totals of a pass: `warmup_graphs` returns the memory first."""
     if not isinstance(result, tuple) or not result:
         return
-    used = result[0]
     captures_by_budget = _has_budget(call)
     session.emit(
         CaptureSummary,
         phase=current.phase,
         captured_reported=current.num_steps if captures_by_budget else current.total,
-        used_bytes=int(used) if isinstance(used, int | float) else None,
+        used_bytes=size(result[0]),
     )
     if captures_by_budget and result[-1] is False:
         for bucket in current.places:
