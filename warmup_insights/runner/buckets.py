@@ -133,15 +133,10 @@ class ThreeDimensionalBuckets(Buckets):
     dimensions = ("bs", "query", "num_blocks")
 
     def __init__(self, settings: RunSettings, layout: CacheLayout) -> None:
-        limits = {
-            "max_num_seqs": settings.max_num_seqs,
-            "block_size": settings.block_size,
-            "max_num_batched_tokens": settings.max_num_batched_tokens,
-            "max_model_len": settings.max_model_len,
-            "num_kv_blocks": layout.num_blocks,
-        }
         self._rules = settings_from_mapping(
-            limits, settings.environment, engine_version=settings.bucketing_version
+            {**settings.limits, "num_kv_blocks": layout.num_blocks},
+            settings.environment,
+            engine_version=settings.bucketing_version,
         )
         generated = generate(self._rules)
         super().__init__(generated)
@@ -194,18 +189,12 @@ class ThreeDimensionalBuckets(Buckets):
 
 def v0_settings(settings: RunSettings) -> TwoDimSettings:
     """The ranges; unless the environment sets more, none is longer than a request."""
-    environment = dict(settings.environment)
-    block_size = settings.block_size
+    environment, block_size = dict(settings.environment), settings.block_size
     whole = -(-settings.max_model_len // block_size) * block_size
     for phase, longest in _LONGEST.items():
         name = f"VLLM_{phase}_SEQ_BUCKET_MAX"
         environment.setdefault(name, str(min(longest, whole)))
-    limits = {
-        "max_num_seqs": settings.max_num_seqs,
-        "block_size": block_size,
-        "max_num_batched_tokens": settings.max_num_batched_tokens,
-    }
-    return two_dim_settings(limits, environment)
+    return two_dim_settings(settings.limits, environment)
 
 
 class TwoDimensionalBuckets(Buckets):

@@ -134,6 +134,7 @@ class Scheduler:
         self.pool = BlockPool(layout)
         self.waiting: deque[RunningRequest] = deque()
         self.running: list[RunningRequest] = []
+        self.finished: list[RunningRequest] = []
 
     @property
     def has_work(self) -> bool:
@@ -162,6 +163,7 @@ class Scheduler:
             sequence.token_times.append(now)
             if sequence.is_finished:
                 self.running.remove(sequence)
+                self.finished.append(sequence)
                 self.pool.free(sequence.blocks)
 
     def apply_swaps(self, pairs: Sequence[tuple[int, int]]) -> None:
