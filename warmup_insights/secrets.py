@@ -49,17 +49,8 @@ _SECRET_TEXT = re.compile(
 )
 # These are in every text that the patterns change; looking for them is quicker, and
 # quickest for the words alone, which most lines of a log hold none of.
-_PARTS = (
-    "key",
-    "token",
-    "secret",
-    "pass",
-    "pwd",
-    "credential",
-    "auth",
-    "cookie",
-    "sig",
-)
+_PARTS = ("key", "token", "secret", "pass", "pwd", "credential", "auth", "cookie",
+          "sig")  # fmt: skip
 _NAMES = (*_PARTS, "bearer")
 _PART = f"(?:{'|'.join(_PARTS)})"
 _IS_NAMED = re.compile(
