@@ -49,11 +49,12 @@ _SECRET_TEXT = re.compile(
 )
 # These are in every text that the patterns change; looking for them is quicker, and
 # quickest for the words alone, which most lines of a log hold none of.
-_NAMES = ("key", "token", "secret", "pass", "pwd", "credential", "auth", "cookie", "sig",
-          "bearer")  # fmt: skip
+_PARTS = ("key", "token", "secret", "pass", "pwd", "credential", "auth", "cookie",
+          "sig")  # fmt: skip
+_NAMES = (*_PARTS, "bearer")
+_PART = f"(?:{'|'.join(_PARTS)})"
 _IS_NAMED = re.compile(
-    r"(?:key|token|secret|pass|pwd|credential|auth|cookie|sig)\w{0,12}['\"]?\s{0,3}[:=]"
-    r"|bearer|--[\w-]{0,60}(?:key|token|secret|pass|pwd|credential|auth|cookie|sig)"
+    rf"{_PART}\w{{0,12}}['\"]?\s{{0,3}}[:=]|bearer|--[\w-]{{0,60}}{_PART}"
 )
 _STARTS = ("hf_", "sk-", "IA", "gh", "github_pat_", "glpat-", "xox", "AIza", "nvapi-",
            "eyJ")  # fmt: skip

@@ -279,11 +279,11 @@ def reference_engine():
     same(session.run().status, "finished")
     plain = Session(CpuDevice(512 << 20), settings, lambda _: None, work)
     same(plain.run().status, "finished")
-    same(session.served.tokens, plain.served.tokens)
+    same(session.tokens, plain.tokens)
     graphs = [e for e in events if isinstance(e, GraphCaptured)]
     steps = [e for e in events if isinstance(e, WarmupStep)]
     assert graphs, "no graph"
-    tokens = sum(map(len, session.served.tokens.values()))
+    tokens = sum(map(len, session.tokens.values()))
     return f"{len(steps)} steps, {len(graphs)} graphs, {tokens} tokens as on the CPU"
 
 

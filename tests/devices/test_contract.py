@@ -123,7 +123,7 @@ def test_capturing_runs_the_work_and_a_replay_follows_its_input(device, work):
 def test_graphs_are_charged_for_their_own_memory(device, work):
     """What earlier work left in the allocator stays there, and a stream's workspace counts
     once: both would make the memory of a graph wrong."""
-    if device.torch_name == "cuda":
+    if device.kind == "cuda":
         torch.ones(64 * MIB, device="cuda")  # freed, and kept by the allocator
     work()
     before = device.memory().used_bytes

@@ -74,4 +74,4 @@ def test_a_whole_run_serves_with_graphs_and_defragmentation():
     assert session.run().status == "finished"
     assert of_kind(events, GraphCaptured)
     assert of_kind(events, DefragRan)
-    assert len(session.served.tokens) == 20
+    assert len(session.tokens) == 20

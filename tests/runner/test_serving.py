@@ -66,7 +66,7 @@ def test_tokens_equal_the_dense_decoder(plain):
         expected = dense_greedy(
             weights, session.shape, list(request.prompt), request.output_len
         )
-        assert session.served.tokens[request.request_id] == expected
+        assert session.tokens[request.request_id] == expected
 
 
 def test_long_prompts_run_in_parts_with_context(plain):
@@ -109,7 +109,7 @@ def test_greedy_tokens_do_not_depend_on_how_steps_are_run(plain, changes):
         assert session.run().status == "skipped"
     else:
         session, events = serve(**changes)
-    assert session.served.tokens == plain[0].served.tokens
+    assert session.tokens == plain[0].tokens
     if changes.get("defrag_threshold") == 0:
         assert of_kind(events, DefragRan)
 
@@ -189,7 +189,7 @@ def test_a_shape_beyond_all_buckets_is_a_miss_and_runs():
     )
     misses = of_kind(events, BucketMiss)
     assert misses
-    assert len(session.served.tokens) == WORK.num_prompts
+    assert len(session.tokens) == WORK.num_prompts
     for miss in misses:
         assert all(
             have >= need for have, need in zip(miss.fallback, miss.shape, strict=True)

@@ -11,6 +11,7 @@ import subprocess
 import sys
 import time
 from pathlib import Path
+from unittest.mock import ANY
 
 import msgspec
 import pytest
@@ -32,8 +33,9 @@ from warmup_insights.model.events import (
 )
 from warmup_insights.model.run import RunRecord, next_run_id
 from warmup_insights.storage.store import EventStore
-from warmup_insights.vllm_plugin import launch
+from warmup_insights.vllm_plugin import launch, settings
 from warmup_insights.vllm_plugin.check import Finding
+from warmup_insights.vllm_plugin.settings import Settings, read_settings
 
 COMMAND = [sys.executable, "-m", "warmup_insights", "vllm"]
 
@@ -71,6 +73,19 @@ def test_serve_is_recorded_and_the_run_is_named(tmp_path):
     assert len(executions(events)) == 31
     assert summary.status == "finished"
     assert summary.config["command"] == run.source_name
+
+
+@pytest.mark.parametrize(("text", "is_synthetic"), [("1", True), ("0", False)])
+def test_the_run_is_as_synthetic_as_its_processes(
+    tmp_path, monkeypatch, text, is_synthetic
+):
+    monkeypatch.setenv(settings.SYNTHETIC, text)
+    recorder, events = vllm_command._recorder(str(tmp_path / "runs.db"), "r", None, "x")
+    recorder.close()
+    assert events[0].synthetic is is_synthetic
+    assert read_settings(
+        {settings.DATABASE: "x", settings.SYNTHETIC: text}
+    ) == Settings(database="x", run_id=ANY, is_first=True, is_synthetic=is_synthetic)
 
 
 def test_a_skipped_warmup_is_a_skipped_run(tmp_path):

@@ -154,7 +154,7 @@ def _recorder(
     """The recorder of this process, and the first events of the run."""
     now = time.time()
     engine = facts.engine()
-    is_synthetic = bool(os.environ.get(settings.SYNTHETIC))
+    is_synthetic = settings.is_true(os.environ, settings.SYNTHETIC)
     run = RunRecord(
         run_id=run_id,
         source_name=source,

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from warmup_insights.devices.base import Device
+from warmup_insights.devices.simulated import PROFILES, SimulatedDevice
 from warmup_insights.errors import DeviceError, SettingError
 
-DEVICE_CHOICES = ("cpu", "cuda", "hpu", "simulated:gaudi2", "simulated:gaudi3")
+_SIMULATED = {f"simulated:{name}": profile for name, profile in PROFILES.items()}
+DEVICE_CHOICES = ("cpu", "cuda", "hpu", *_SIMULATED)
 
 
 def open_device(
@@ -27,10 +29,8 @@ def open_device(
         raise SettingError(
             f"--memory and --threads are for the cpu device only; {choice} has its own"
         )
-    if choice.startswith("simulated:"):
-        from warmup_insights.devices.simulated import PROFILES, SimulatedDevice
-
-        return SimulatedDevice(PROFILES[choice.partition(":")[2]])
+    if choice in _SIMULATED:
+        return SimulatedDevice(_SIMULATED[choice])
     try:
         return _open_torch_device(choice, memory_bytes, num_threads)
     except ModuleNotFoundError as error:

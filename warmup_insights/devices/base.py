@@ -75,15 +75,14 @@ class Graph:
 class Device(ABC):
     """An accelerator, or what stands for one.
 
-    `kind` is `cpu`, `cuda`, `hpu` or `simulated`. `is_synthetic` is True where
-    figures come from a model and not from a measurement. `torch_name` is what torch
-    calls the device, None where no torch runs.
+    `kind` is `cpu`, `cuda`, `hpu` or `simulated`. `is_synthetic` is True where nothing
+    runs, and figures come from a model; else `torch_name` is what torch calls the device.
     """
 
     kind: str
     name: str
     is_synthetic = False
-    torch_name: str | None = None
+    torch_name: str
 
     @abstractmethod
     def memory(self) -> MemoryState:

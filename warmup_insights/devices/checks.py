@@ -96,8 +96,8 @@ def check_memory(name: str, device: Device) -> Check:
     return judged(
         name,
         abs(grown - KNOWN_BYTES) <= TOLERANCE * KNOWN_BYTES,
-        f"{format_bytes(KNOWN_BYTES)} allocated, {_signed(grown)} read"
-        + ("" if device.is_synthetic else f"; {_signed(kept)} after it was freed"),
+        f"{format_bytes(KNOWN_BYTES)} allocated, {format_bytes(grown)} read"
+        + ("" if device.is_synthetic else f"; {format_bytes(kept)} after it was freed"),
         "Run again with nothing else on the device; if it stays, attach the file to an "
         "issue",
         {
@@ -110,13 +110,9 @@ def check_memory(name: str, device: Device) -> Check:
     )
 
 
-def _signed(num_bytes: int) -> str:
-    return f"-{format_bytes(-num_bytes)}" if num_bytes < 0 else format_bytes(num_bytes)
-
-
 def _allocate(device: Device, num_bytes: int) -> Any:
     """That much of the device, until the result is dropped."""
-    if device.torch_name is None:
+    if device.is_synthetic:
         device.allocate(num_bytes)  # type: ignore[attr-defined]
         return None
     import torch
@@ -128,7 +124,7 @@ def _allocate(device: Device, num_bytes: int) -> Any:
 
 def check_graph(name: str, device: Device) -> Check:
     """A graph computes with what its input holds when it is replayed."""
-    if device.torch_name is None:
+    if device.is_synthetic:
         return Check(name, NOT_APPLICABLE, "nothing is computed on a simulated device")
     import torch
 
@@ -151,7 +147,7 @@ def check_graph(name: str, device: Device) -> Check:
     return judged(
         name,
         abs(found - expected) <= 1e-2 * expected,
-        f"{_signed(taken)}, replayed in {format_duration(replay_s)}",
+        f"{format_bytes(taken)}, replayed in {format_duration(replay_s)}",
         "The replay computes something else; attach the file",
         {
             "memory_bytes": taken,
@@ -210,7 +206,7 @@ def check_out_of_memory(name: str, device: Device) -> Check:
     requested = sum(sizes[: len(held) + 1])
     held.clear()
     last = _allocate(device, MIB)
-    works = device.torch_name is None or bool(last[0] == 1)
+    works = device.is_synthetic or bool(last[0] == 1)
     return judged(
         name,
         is_known and works,
@@ -237,7 +233,7 @@ def _too_many(device: Device) -> list[int]:
     if device.kind == "cpu":
         return [BEYOND_ANY]
     total = device.memory().total_bytes
-    is_alone = device.kind == "hpu" and not device.is_synthetic
+    is_alone = device.kind == "hpu"
     return [total // PIECES] * (2 * PIECES) if is_alone else [2 * total]
 
 

@@ -35,7 +35,7 @@ class CpuDevice(WorkspaceDevice, MeasuredDevice):
     """
 
     kind = "cpu"
-    torch_name: str | None = "cpu"
+    torch_name = "cpu"
 
     def __init__(
         self,

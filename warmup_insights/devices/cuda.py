@@ -19,7 +19,7 @@ class CudaDevice(MeasuredDevice):
     """
 
     kind = "cuda"
-    torch_name: str | None = "cuda"
+    torch_name = "cuda"
 
     def __init__(self) -> None:
         super().__init__()

@@ -28,7 +28,7 @@ class HpuDevice(MeasuredDevice):
     """The current HPU of this process."""
 
     kind = "hpu"
-    torch_name: str | None = "hpu"
+    torch_name = "hpu"
 
     def __init__(self) -> None:
         super().__init__()

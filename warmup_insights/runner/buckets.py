@@ -1,11 +1,13 @@
 """The runner's view of bucketing: lists to warm up, and a bucket for every step.
 
-Buckets are those of vllm-gaudi, or of two dimensions as the V0 engines had them.
+Buckets are those of vllm-gaudi, or of two dimensions as the V0 engines had them; what else
+these engines do in two ways stands beside them.
 """
 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from warmup_insights.bucketing.base import PHASES, GeneratedBuckets, Phase
@@ -27,6 +29,8 @@ from warmup_insights.model.events import (
     BucketsGenerated,
     BucketsOmitted,
 )
+from warmup_insights.rules.memory import CacheLayout, profile_shape
+from warmup_insights.runner.batch import Row, decode_blocks_needed
 from warmup_insights.runner.engine import Emitter
 from warmup_insights.runner.settings import RunSettings
 
@@ -44,12 +48,17 @@ class Found:
 class Buckets(ABC):
     """The buckets of a run."""
 
-    contiguous = False
+    has_own_padding: bool
+    """Whether the padding block is one more than the engine counts, or block 0."""
+    splits_prompts: bool
+    """Whether a prompt that exceeds the token budget runs in parts."""
     strategy: str
     dimensions: tuple[str, ...]
     """Names of the dimensions in an event."""
     parameters: tuple[str, ...]
     """Names of the parameters of a range."""
+    omitted_reason: str | None = None
+    """What an event names as the reason why buckets are omitted; None for the condition."""
 
     def __init__(self, generated: GeneratedBuckets | GeneratedBuckets2D) -> None:
         self._generated = generated
@@ -74,7 +83,7 @@ class Buckets(ABC):
             omitted: dict[str, list[Bucket]] = {}
             for item in self._generated.dropped:
                 if item.phase == phase:
-                    reason = self._reason(item.condition)
+                    reason = self.omitted_reason or item.condition
                     omitted.setdefault(reason, []).append(tuple(item.bucket))
             for reason, buckets in omitted.items():
                 emitter.emit(
@@ -94,9 +103,14 @@ class Buckets(ABC):
                 dimensions=list(self.dimensions),
             )
 
-    def _reason(self, condition: str) -> str:
-        """What an event names as the reason why buckets are omitted."""
-        return condition
+    @staticmethod
+    @abstractmethod
+    def profile_bucket(settings: RunSettings) -> Bucket:
+        """The largest prompt: what the profiling run executes."""
+
+    @abstractmethod
+    def shape(self, phase: Phase, rows: Sequence[Row]) -> Bucket:
+        """What a step needs, in the dimensions of the buckets."""
 
     @abstractmethod
     def _ranges(self, phase: Phase) -> dict[str, list[int]]:
@@ -108,35 +122,45 @@ class Buckets(ABC):
 
     @abstractmethod
     def find(self, phase: Phase, shape: Bucket) -> Found:
-        """The bucket for (batch size, query length, blocks); a miss adds one.
-
-        In two dimensions the shape is (batch size, sequence length).
-        """
+        """The bucket for a shape; a miss adds one."""
 
 
 class ThreeDimensionalBuckets(Buckets):
     """(batch size, query length, blocks), by the rules of vllm-gaudi."""
 
+    has_own_padding = True
+    splits_prompts = True
     dimensions = ("bs", "query", "num_blocks")
 
-    def __init__(self, settings: RunSettings, num_kv_blocks: int) -> None:
-        limits = {
-            "max_num_seqs": settings.max_num_seqs,
-            "block_size": settings.block_size,
-            "max_num_batched_tokens": settings.max_num_batched_tokens,
-            "max_model_len": settings.max_model_len,
-            "num_kv_blocks": num_kv_blocks,
-        }
-        self._settings = settings_from_mapping(
-            limits, settings.environment, engine_version=settings.bucketing_version
+    def __init__(self, settings: RunSettings, layout: CacheLayout) -> None:
+        self._rules = settings_from_mapping(
+            {**settings.limits, "num_kv_blocks": layout.num_blocks},
+            settings.environment,
+            engine_version=settings.bucketing_version,
         )
-        generated = generate(self._settings)
+        generated = generate(self._rules)
         super().__init__(generated)
+        self._layout = layout
+        self._contiguous = settings.contiguous_pa
         self.strategy = generated.strategy
-        self.contiguous = self._settings.use_contiguous_pa
         self._dimension_ranges = generated.ranges
-        self.parameters = STRATEGIES[self._settings.strategy].parameter_names
-        self._table = BucketTable(self._settings, generated)
+        self.parameters = STRATEGIES[self._rules.strategy].parameter_names
+        self._table = BucketTable(self._rules, generated)
+
+    @staticmethod
+    def profile_bucket(settings: RunSettings) -> Bucket:
+        """As many rows of the longest query as the token budget allows."""
+        limits = settings.max_model_len, settings.max_num_batched_tokens
+        return *profile_shape(*limits), 0
+
+    def shape(self, phase: Phase, rows: Sequence[Row]) -> Bucket:
+        """Rows, the longest query, and its context or the block list of a decode."""
+        if phase == "prompt":
+            longest = max(len(row.token_ids) for row in rows)
+            context = max(self._layout.blocks_for(row.num_computed) for row in rows)
+            return len(rows), longest, context
+        blocks = decode_blocks_needed(rows, self._layout, contiguous=self._contiguous)
+        return len(rows), 1, blocks
 
     def warmup_order(self, phase: Phase) -> list[Bucket]:
         """The list in reverse, as vllm-gaudi warms it up."""
@@ -154,7 +178,7 @@ class ThreeDimensionalBuckets(Buckets):
         names = {"batch_size": "bs", "query_len": "query", "num_blocks": "blocks"}
         if phase == "decode":
             # The engine shows no query length there, and exponential names it `block`.
-            blocks = "block" if self._settings.strategy == "exp" else "blocks"
+            blocks = "block" if self._rules.strategy == "exp" else "blocks"
             names = {"batch_size": "bs", "num_blocks": blocks}
         return {
             names[bounds.dimension]: list(bounds.parameters)
@@ -165,38 +189,46 @@ class ThreeDimensionalBuckets(Buckets):
 
 def v0_settings(settings: RunSettings) -> TwoDimSettings:
     """The ranges; unless the environment sets more, none is longer than a request."""
-    environment = dict(settings.environment)
-    block_size = settings.block_size
+    environment, block_size = dict(settings.environment), settings.block_size
     whole = -(-settings.max_model_len // block_size) * block_size
     for phase, longest in _LONGEST.items():
         name = f"VLLM_{phase}_SEQ_BUCKET_MAX"
         environment.setdefault(name, str(min(longest, whole)))
-    limits = {
-        "max_num_seqs": settings.max_num_seqs,
-        "block_size": block_size,
-        "max_num_batched_tokens": settings.max_num_batched_tokens,
-    }
-    return two_dim_settings(limits, environment)
-
-
-def largest_prompt(settings: RunSettings) -> Bucket:
-    """The largest batch of the longest prompts, whether the budget allows it or not."""
-    ranges = v0_settings(settings)
-    return ranges.prompt_batch_size[2], ranges.prompt_seq_len[2]
+    return two_dim_settings(settings.limits, environment)
 
 
 class TwoDimensionalBuckets(Buckets):
     """The V0 scheme; a shape that rounds to no prepared bucket is a miss, once."""
 
+    has_own_padding = False
+    splits_prompts = False
     strategy = "lin"
     dimensions = ("bs", "seq")
     parameters = ("min", "step", "max")
 
-    def __init__(self, settings: RunSettings) -> None:
-        self._settings = v0_settings(settings)
-        self._budget = settings.max_num_batched_tokens
-        super().__init__(generate_two_dim(self._settings))
+    def __init__(self, settings: RunSettings, layout: CacheLayout) -> None:
+        self._rules = v0_settings(settings)
+        super().__init__(generate_two_dim(self._rules))
+        budget = settings.max_num_batched_tokens
+        self.omitted_reason = (
+            f"due to exceeded token budget (max_num_batched_tokens={budget})"
+        )
         self._known = {phase: set(self.of(phase)) for phase in PHASES}
+
+    @staticmethod
+    def profile_bucket(settings: RunSettings) -> Bucket:
+        """The largest batch of the longest prompts, whether the budget allows it or not.
+
+        Source: `profile_run` of vllm-fork.
+        """
+        ranges = v0_settings(settings)
+        return ranges.prompt_batch_size[2], ranges.prompt_seq_len[2]
+
+    def shape(self, phase: Phase, rows: Sequence[Row]) -> Bucket:
+        """Rows, and the longest query, in a decode the longest sequence."""
+        if phase == "prompt":
+            return len(rows), max(len(row.token_ids) for row in rows)
+        return len(rows), max(row.length for row in rows)
 
     def warmup_order(self, phase: Phase) -> list[Bucket]:
         """Most tokens first."""
@@ -205,14 +237,18 @@ class TwoDimensionalBuckets(Buckets):
 
     def find(self, phase: Phase, shape: Bucket) -> Found:
         """Each dimension rounded up by its range; known after its first miss."""
-        bucket = tuple(find_two_dim(self._settings, phase, shape[0], shape[1]))
+        bucket = tuple(find_two_dim(self._rules, phase, shape[0], shape[1]))
         is_hit = bucket in self._known[phase]
         self._known[phase].add(bucket)
         return Found(bucket, is_hit)
 
-    def _reason(self, condition: str) -> str:
-        return f"due to exceeded token budget (max_num_batched_tokens={self._budget})"
-
     def _ranges(self, phase: Phase) -> dict[str, list[int]]:
-        batch_size, seq_len = self._settings.parameters(phase)
+        batch_size, seq_len = self._rules.parameters(phase)
         return {"bs": list(batch_size), "seq": list(seq_len)}
+
+
+KINDS: dict[int, type[TwoDimensionalBuckets] | type[ThreeDimensionalBuckets]] = {
+    2: TwoDimensionalBuckets,
+    3: ThreeDimensionalBuckets,
+}
+"""By the number of dimensions."""

@@ -44,6 +44,18 @@ def layer_bytes_per_token(shape: ModelShape, dtype: str) -> int:
     return (width + 2 * shape.intermediate_size) * DTYPE_BYTES[dtype]
 
 
+def gathered_bytes(
+    shape: ModelShape, dtype: str, bucket: tuple[int, int, int], block_size: int
+) -> int:
+    """Keys and values that a layer reads from the cache in a step.
+
+    The blocks of a decode are those of all its rows, those of a prompt of each.
+    """
+    batch_size, query_len, num_blocks = bucket
+    rows = 1 if query_len == 1 else batch_size
+    return rows * num_blocks * block_size * 2 * shape.kv_size * DTYPE_BYTES[dtype]
+
+
 def peak_bytes(
     shape: ModelShape, dtype: str, bucket: tuple[int, int, int], block_size: int
 ) -> int:
@@ -54,17 +66,16 @@ def peak_bytes(
     logits.
     """
     batch_size, query_len, num_blocks = bucket
-    item = DTYPE_BYTES[dtype]
     tokens = batch_size * query_len
     total = tokens * layer_bytes_per_token(shape, dtype)
     total += 4 * batch_size * shape.vocab_size
+    total += gathered_bytes(shape, dtype, bucket, block_size)
     context = num_blocks * block_size
     if query_len == 1:
         scores = 4 * 4 * shape.num_attention_heads
-        return total + context * (2 * shape.kv_size * item + scores)
-    total += batch_size * context * 2 * shape.kv_size * item
-    total += batch_size * (context + query_len) * 2 * shape.query_size * item
-    return total + tokens * (context + query_len)
+        return total + context * scores
+    repeated = 2 * shape.query_size * DTYPE_BYTES[dtype]
+    return total + (context + query_len) * (batch_size * repeated + tokens)
 
 
 LOAD_OVERHEAD_BYTES = round(13.5 * MIB)
@@ -97,13 +108,11 @@ class CostModel:
 
     def workspace_bytes(self, bucket: tuple[int, int, int]) -> int:
         """Intermediates of a step, of which the device keeps the largest."""
-        batch_size, query_len, num_blocks = bucket
-        context = num_blocks * self.block_size
+        tokens = bucket[0] * bucket[1]
         per_token = layer_bytes_per_token(self.shape, self.dtype)
-        gathered = context * 2 * self.shape.kv_size * DTYPE_BYTES[self.dtype]
-        rows = 1 if query_len == 1 else batch_size
-        tokens = batch_size * query_len
-        return round(WORKSPACE_FACTOR * tokens * per_token) + rows * gathered
+        return round(WORKSPACE_FACTOR * tokens * per_token) + gathered_bytes(
+            self.shape, self.dtype, bucket, self.block_size
+        )
 
     def graph_bytes(self, bucket: tuple[int, int, int]) -> int:
         """What a graph keeps."""
@@ -156,10 +165,9 @@ class CostModel:
         return flops / (EFFICIENCY * self.profile.flops_per_s)
 
     def _traffic_s(self, bucket: tuple[int, int, int]) -> float:
-        batch_size, query_len, num_blocks = bucket
-        rows = 1 if query_len == 1 else batch_size
-        context = rows * num_blocks * self.block_size
-        per_token = 2 * self.shape.kv_size * DTYPE_BYTES[self.dtype]
-        cache = context * per_token * self.shape.num_hidden_layers
+        cache = (
+            gathered_bytes(self.shape, self.dtype, bucket, self.block_size)
+            * self.shape.num_hidden_layers
+        )
         bandwidth = EFFICIENCY * self.profile.bandwidth_bytes_per_s
         return (self._parameter_bytes() + cache) / bandwidth

@@ -32,8 +32,11 @@ class SamplingParams:
 class Engine(Protocol):
     """A model, its KV cache and its graphs on one device."""
 
-    device: Device
     block_bytes: int
+
+    @property
+    def device(self) -> Device:
+        """What it runs on."""
 
     def load_model(self) -> None:
         """Put the weights on the device."""

@@ -70,12 +70,11 @@ class GraphCapture:
             self._give_up(runtime, item, "the estimate exceeds what is left")
         else:
             try:
-                captured = self._measure(*item)
+                captured = self._capture(*item, estimate)
             except DeviceOutOfMemory as error:
                 # Serving goes on without the graph, as it would without the strategy.
                 self._give_up(runtime, item, str(error))
             else:
-                self._emit_captured(item, captured, estimate)
                 self.emitter.emit(
                     LazyCapture,
                     num_tokens=num_tokens(item[1]),
@@ -135,11 +134,13 @@ class GraphCapture:
         self._report(outcome, began)
 
     def _capture_candidate(self, candidate: Candidate) -> int:
-        free = self.engine.device.memory().free_bytes
-        captured = self._measure(candidate.phase, candidate.bucket)
-        item = candidate.phase, candidate.bucket
-        place = candidate.index, candidate.total
-        self._emit_captured(item, captured, candidate.estimate_bytes, place)
+        captured = self._capture(
+            candidate.phase,
+            candidate.bucket,
+            candidate.estimate_bytes,
+            index=candidate.index,
+            total=candidate.total,
+        )
         self.emitter.emit(
             WarmupStep,
             phase=candidate.phase,
@@ -148,23 +149,43 @@ class GraphCapture:
             index=candidate.index,
             total=candidate.total,
             duration_s=captured.duration_s,
-            free_before_bytes=free,
-            free_after_bytes=free - captured.used_bytes,
+            free_before_bytes=captured.before.free_bytes,
+            free_after_bytes=captured.after.free_bytes,
             memory_bytes=captured.used_bytes,
             executed=candidate.bucket,
             time=captured.began,
         )
         return captured.used_bytes
 
-    def _measure(self, phase: str, bucket: Bucket) -> Measured:
-        """Capture a graph, replay it once, and measure both."""
+    def _capture(
+        self,
+        phase: str,
+        bucket: Bucket,
+        estimate_bytes: int,
+        *,
+        index: int | None = None,
+        total: int | None = None,
+    ) -> Measured:
+        """Capture a graph, replay it once, and record what both took."""
 
         def work() -> None:
             self.engine.capture_bucket(phase, bucket)
             self.engine.run_bucket(phase, bucket)
 
         self.emitter.move(phase, bucket)
-        return measure(self.engine.device, work)
+        captured = measure(self.engine.device, work)
+        self.emitter.emit(
+            GraphCaptured,
+            phase=phase,
+            bucket=bucket,
+            index=index,
+            total=total,
+            duration_s=captured.duration_s,
+            memory_bytes=captured.used_bytes,
+            estimate_bytes=estimate_bytes,
+            time=captured.began,
+        )
+        return captured
 
     def _report(
         self, outcome: tuple[PhaseCaptures, PhaseCaptures], began: float
@@ -199,9 +220,8 @@ class GraphCapture:
 
     def _capture_first(self, runtime: RuntimeCapture, item: PhaseBucket) -> None:
         with self.emitter.phase("graph_capture"):
-            captured = self._measure(*item)
+            captured = self._capture(*item, 0)
             runtime.captured(item, captured.used_bytes)
-            self._emit_captured(item, captured, 0)
         expected = runtime.missing_bytes()
         if expected > runtime.budget_bytes:
             self.emitter.emit(
@@ -216,25 +236,6 @@ class GraphCapture:
                     "left_bytes": int(runtime.budget_bytes),
                 },
             )
-
-    def _emit_captured(
-        self,
-        item: PhaseBucket,
-        captured: Measured,
-        estimate: int,
-        place: tuple[int | None, int | None] = (None, None),
-    ) -> None:
-        self.emitter.emit(
-            GraphCaptured,
-            phase=item[0],
-            bucket=item[1],
-            index=place[0],
-            total=place[1],
-            duration_s=captured.duration_s,
-            memory_bytes=captured.used_bytes,
-            estimate_bytes=estimate,
-            time=captured.began,
-        )
 
     def _give_up(self, runtime: RuntimeCapture, item: PhaseBucket, reason: str) -> None:
         self.emitter.emit(

@@ -360,8 +360,9 @@ def _took(event: MemoryMeasured) -> str:
     )
 
 
-def step_line(event: WarmupStep, word: str, names: tuple[str, ...]) -> str:
-    """`[Warmup][Prompt][1/24] batch_size:1 seq_len:128 free_mem:55.43 GiB`."""
+def step_line(event: WarmupStep, names: tuple[str, ...]) -> str:
+    """`[Warmup][Graph/Prompt][1/24] batch_size:1 seq_len:128 free_mem:55.43 GiB`."""
+    word = ("Graph/" if event.mode == "graph" else "") + event.phase.capitalize()
     sizes = event.bucket or (0,) * len(names)
     shape = " ".join(f"{n}:{size}" for n, size in zip(names, sizes, strict=False))
     return (
@@ -406,13 +407,6 @@ def _usable_blocks(event: KVCacheAllocated, _: Seen) -> str:
     return (
         f"Usable num_blocks: {blocks}, actual allocated num_blocks: {blocks + 1} "
         f"(_PAD_BLOCK_ID={blocks}, _PAD_SLOT_ID={blocks * size})"
-    )
-
-
-def _gaudi_step(event: WarmupStep, _: Seen) -> str:
-    word = event.phase.capitalize()
-    return step_line(
-        event, f"Graph/{word}" if event.mode == "graph" else word, DIMENSIONS
     )
 
 
@@ -497,7 +491,11 @@ VLLM_GAUDI = LogDialect(
             "debug.py:18",
             "WARNING",
         ),
-        Line(WarmupStep, _gaudi_step, "hpu_model_runner.py:3170"),
+        Line(
+            WarmupStep,
+            lambda event, _: step_line(event, DIMENSIONS),
+            "hpu_model_runner.py:3170",
+        ),
         Line(
             CaptureSummary,
             "Graph/{phase:Title} captured:{captured_reported} "
@@ -515,12 +513,8 @@ by a progress bar, unless VLLM_DEVELOPER_MODE prints them without an envelope.
 
 
 def _fork_step(event: WarmupStep, _: Seen) -> str:
-    word = event.phase.capitalize()
-    if event.mode == "graph":
-        word = f"Graph/{word}"
-    if len(event.bucket or ()) == 3:
-        return step_line(event, word, DIMENSIONS)
-    return step_line(event, word, ("batch_size", "seq_len"))
+    is_three = len(event.bucket or ()) == 3
+    return step_line(event, DIMENSIONS if is_three else ("batch_size", "seq_len"))
 
 
 def _fork_miss(event: BucketMiss, _: Seen) -> str:

@@ -6,6 +6,7 @@ from collections import deque
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 
+from warmup_insights.bucketing.base import Phase
 from warmup_insights.rules.memory import CacheLayout
 from warmup_insights.runner.batch import Row
 from warmup_insights.runner.workload import Request
@@ -99,7 +100,7 @@ class RunningRequest:
 class Step:
     """What to run next: each sequence with the number of tokens to compute."""
 
-    phase: str
+    phase: Phase
     parts: list[tuple[RunningRequest, int]]
 
     @property
@@ -133,6 +134,7 @@ class Scheduler:
         self.pool = BlockPool(layout)
         self.waiting: deque[RunningRequest] = deque()
         self.running: list[RunningRequest] = []
+        self.finished: list[RunningRequest] = []
 
     @property
     def has_work(self) -> bool:
@@ -161,6 +163,7 @@ class Scheduler:
             sequence.token_times.append(now)
             if sequence.is_finished:
                 self.running.remove(sequence)
+                self.finished.append(sequence)
                 self.pool.free(sequence.blocks)
 
     def apply_swaps(self, pairs: Sequence[tuple[int, int]]) -> None:

@@ -7,22 +7,19 @@ from __future__ import annotations
 
 import statistics
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any
 
-from warmup_insights.bucketing.base import Phase
 from warmup_insights.model.events import (
     BenchmarkResult,
-    Bucket,
     BucketMiss,
     BucketUsed,
     DefragRan,
 )
-from warmup_insights.runner.batch import decode_blocks_needed
 from warmup_insights.runner.buckets import Buckets
 from warmup_insights.runner.defragmenter import plan_swaps
 from warmup_insights.runner.engine import Engine
-from warmup_insights.runner.scheduler import RunningRequest, Scheduler, Step
+from warmup_insights.runner.scheduler import Scheduler, Step
 from warmup_insights.runner.settings import RunSettings
 from warmup_insights.runner.warmup import Warmup
 from warmup_insights.runner.workload import Request
@@ -123,14 +120,6 @@ def _most_at_once(requests: Sequence[RequestTimes]) -> int:
     return most
 
 
-@dataclass
-class Served:
-    """What serving gave: the tokens of each request, and the benchmark's figures."""
-
-    tokens: dict[int, list[int]] = field(default_factory=dict)
-    times: list[RequestTimes] = field(default_factory=list)
-
-
 class Server:
     """Runs requests on an engine that is ready."""
 
@@ -148,26 +137,38 @@ class Server:
             max_num_seqs=self.settings.max_num_seqs,
             max_prefill_seqs=max((b[0] for b in self.buckets.of("prompt")), default=1),
             max_num_batched_tokens=self.settings.max_num_batched_tokens,
-            can_split=self.settings.bucket_dimensions == 3,
+            can_split=self.buckets.splits_prompts,
         )
 
-    def serve(self, requests: Sequence[Request], *, request_rate: float) -> Served:
-        """Run every request to its end, and emit the benchmark's result."""
-        served = Served()
+    def serve(
+        self, requests: Sequence[Request], *, request_rate: float
+    ) -> dict[int, list[int]]:
+        """Run every request to its end, and emit the benchmark's result; the tokens of
+        each request, by its id."""
         with self._emitter.phase("serving"):
             started = self._emitter.now()
-            self._run(requests, started, served)
+            self._run(requests, started)
             duration = self._emitter.now() - started
+        finished = self.scheduler.finished
+        times = [
+            RequestTimes(
+                input_len=len(each.request.prompt),
+                output_len=each.num_generated,
+                arrived_at=started + each.request.arrival_s,
+                token_times=tuple(each.token_times),
+            )
+            for each in finished
+        ]
         values = benchmark_values(
-            served.times,
-            duration_s=duration,
-            request_rate=request_rate,
-            model=self._model,
+            times, duration_s=duration, request_rate=request_rate, model=self._model
         )
         self._emitter.emit(BenchmarkResult, values=values)
-        return served
+        return {
+            each.request.request_id: each.tokens[len(each.request.prompt) :]
+            for each in finished
+        }
 
-    def _run(self, requests: Sequence[Request], started: float, served: Served) -> None:
+    def _run(self, requests: Sequence[Request], started: float) -> None:
         arriving = list(requests)[::-1]
         while arriving or self.scheduler.has_work:
             now = self._emitter.now() - started
@@ -176,21 +177,14 @@ class Server:
             if not self.scheduler.has_work:
                 self.engine.device.wait(arriving[-1].arrival_s - now)
                 self.scheduler.add(arriving.pop())
-            self._step(started, served)
-
-    def _step(self, started: float, served: Served) -> None:
-        step = self.scheduler.next_step()
-        self._defragment()
-        tokens = self._execute(step)
-        self.scheduler.finish_step(step, tokens, self._emitter.now())
-        for sequence, _ in step.parts:
-            if sequence.is_finished:
-                _keep(sequence, started, served)
+            step = self.scheduler.next_step()
+            self._defragment()
+            tokens = self._execute(step)
+            self.scheduler.finish_step(step, tokens, self._emitter.now())
 
     def _execute(self, step: Step) -> list[int]:
-        phase: Phase = "prompt" if step.phase == "prompt" else "decode"
-        rows = step.rows
-        shape = self._shape(phase, step)
+        phase, rows = step.phase, step.rows
+        shape = self.buckets.shape(phase, rows)
         found = self.buckets.find(phase, shape)
         bucket = found.bucket
         if not found.is_hit:
@@ -217,21 +211,6 @@ class Server:
         )
         return tokens
 
-    def _shape(self, phase: Phase, step: Step) -> Bucket:
-        """What the step needs, in the dimensions of the buckets."""
-        rows = step.rows
-        longest = max(len(row.token_ids) for row in rows)
-        if self.settings.bucket_dimensions == 2:
-            length = longest if phase == "prompt" else max(row.length for row in rows)
-            return len(rows), length
-        if phase == "prompt":
-            context = max(self._layout.blocks_for(row.num_computed) for row in rows)
-            return len(rows), longest, context
-        blocks = decode_blocks_needed(
-            rows, self._layout, contiguous=self.buckets.contiguous
-        )
-        return len(rows), 1, blocks
-
     def _defragment(self) -> None:
         if not self.settings.defrag:
             return
@@ -242,8 +221,9 @@ class Server:
         if plan is None:
             return
         began = self._emitter.now()
-        graphs = self.settings.defrag_with_graphs and not self.settings.enforce_eager
-        self.engine.swap_blocks(plan.pairs, plan.padded, with_graph=graphs)
+        self.engine.swap_blocks(
+            plan.pairs, plan.padded, with_graph=self.settings.swaps_with_graphs
+        )
         self.engine.device.synchronize()
         self.scheduler.apply_swaps(plan.pairs)
         self._emitter.emit(
@@ -256,16 +236,3 @@ class Server:
             duration_s=self._emitter.now() - began,
             time=began,
         )
-
-
-def _keep(sequence: RunningRequest, started: float, served: Served) -> None:
-    request = sequence.request
-    served.tokens[request.request_id] = sequence.tokens[len(request.prompt) :]
-    served.times.append(
-        RequestTimes(
-            input_len=len(request.prompt),
-            output_len=sequence.num_generated,
-            arrived_at=started + request.arrival_s,
-            token_times=tuple(sequence.token_times),
-        )
-    )

@@ -19,7 +19,7 @@ from warmup_insights.model.events import (
 from warmup_insights.rules.memory import NoCacheRoom
 from warmup_insights.rules.model_shape import ModelShape, find_shape
 from warmup_insights.runner.engine import Emitter, Engine, Sink
-from warmup_insights.runner.serving import Served, Server
+from warmup_insights.runner.serving import Server
 from warmup_insights.runner.settings import RunSettings
 from warmup_insights.runner.warmup import Warmup
 from warmup_insights.runner.workload import Request, WorkloadSettings, load_requests
@@ -83,7 +83,8 @@ class Session:
                 vocab_size=shape.vocab_size,
                 max_model_len=settings.max_model_len,
             )
-        self.served: Served | None = None
+        self.tokens: dict[int, list[int]] = {}
+        """Request id to what it was served."""
         self._is_ready = False
 
     def run(self) -> Outcome:
@@ -100,7 +101,7 @@ class Session:
             if self.workload is not None:
                 server = Server(self.warmup, self.shape.name)
                 rate = self.workload.request_rate
-                self.served = server.serve(self.requests, request_rate=rate)
+                self.tokens = server.serve(self.requests, request_rate=rate)
         except DeviceOutOfMemory as error:
             return self._failed(
                 "out_of_memory",

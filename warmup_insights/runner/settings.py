@@ -23,7 +23,7 @@ from warmup_insights.runner.defragmenter import DEFAULT_TRIGGER
 
 CAPTURE_STRATEGIES = ("startup", "delayed", "lazy", "none")
 
-_AT_LEAST_ONE = (
+_LIMITS = (
     "block_size", "max_model_len", "max_num_seqs", "max_num_batched_tokens",
 )  # fmt: skip
 
@@ -84,9 +84,9 @@ class RunSettings:
     environment: Mapping[str, str] = field(default_factory=lambda: MappingProxyType({}))
 
     def __post_init__(self) -> None:
-        for name in _AT_LEAST_ONE:
-            if getattr(self, name) < 1:
-                raise SettingError(f"{name}={getattr(self, name)} is too small; use 1+")
+        for name, limit in self.limits.items():
+            if limit < 1:
+                raise SettingError(f"{name}={limit} is too small; use 1+")
         check_fraction("gpu_memory_utilization", self.gpu_memory_utilization)
         check_fraction("VLLM_GRAPH_RESERVED_MEM", self.graph_reserved_mem)
         check_fraction("VLLM_GRAPH_PROMPT_RATIO", self.graph_prompt_ratio)
@@ -104,9 +104,19 @@ class RunSettings:
             )
 
     @property
+    def limits(self) -> dict[str, int]:
+        """What buckets are generated within."""
+        return {name: getattr(self, name) for name in _LIMITS}
+
+    @property
     def uses_graphs(self) -> bool:
         """Whether graphs are captured at any time."""
         return not self.enforce_eager and self.capture_strategy != "none"
+
+    @property
+    def swaps_with_graphs(self) -> bool:
+        """Whether blocks change places through graphs."""
+        return self.defrag_with_graphs and not self.enforce_eager
 
     @property
     def contiguous_pa(self) -> bool:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from warmup_insights.devices.base import Device, Graph
+from warmup_insights.devices.base import Graph
 from warmup_insights.devices.simulated import SimulatedDevice
 from warmup_insights.model.events import Bucket
 from warmup_insights.rules.memory import CacheLayout
@@ -20,10 +20,9 @@ class SimulatedEngine:
     def __init__(
         self, device: SimulatedDevice, shape: ModelShape, *, block_size: int, dtype: str
     ) -> None:
-        self.device: Device = device
+        self.device = device
         self.block_bytes = shape.kv_block_bytes(block_size, dtype)
         self._shape = shape
-        self._simulated = device
         self._block_size = block_size
         self._costs = CostModel(shape, dtype, block_size, device.profile_figures)
         self._compiled: set[tuple[str, Bucket]] = set()
@@ -31,8 +30,8 @@ class SimulatedEngine:
 
     def load_model(self) -> None:
         """Take the memory of the weights and the time to read them."""
-        self._simulated.allocate(self._costs.weights_bytes())
-        self._simulated.wait(self._costs.load_s())
+        self.device.allocate(self._costs.weights_bytes())
+        self.device.wait(self._costs.load_s())
 
     def profile_run(self, bucket: Bucket) -> None:
         """Set the workspace of the largest prompt aside."""
@@ -40,7 +39,7 @@ class SimulatedEngine:
 
     def allocate_kv_cache(self, layout: CacheLayout) -> None:
         """Take the memory of every block."""
-        self._simulated.allocate(layout.num_allocated * self.block_bytes)
+        self.device.allocate(layout.num_allocated * self.block_bytes)
 
     def run_bucket(self, phase: str, bucket: Bucket) -> None:
         """Charge a run, and a compilation if the shape is new."""
@@ -54,11 +53,11 @@ class SimulatedEngine:
         """Charge the recording, and the memory that the graph keeps."""
         full = full_bucket(bucket, phase, self._block_size)
         num_bytes = self._costs.graph_bytes(full)
-        self._simulated.allocate(num_bytes)
+        self.device.allocate(num_bytes)
         self._run(phase, bucket)
-        self._simulated.wait(self._costs.record_s())
+        self.device.wait(self._costs.record_s())
         seconds = self._costs.run_s(full, with_graph=True)
-        graph = self._simulated.capture(lambda: self._simulated.wait(seconds))
+        graph = self.device.capture(lambda: self.device.wait(seconds))
         graph.storage_bytes = num_bytes
         self._graphs[phase, bucket] = graph
 
@@ -73,20 +72,20 @@ class SimulatedEngine:
     ) -> list[int]:
         """Charge a run and the sampler; every row gets a token that depends on it."""
         self.run_bucket(phase, bucket)
-        self._simulated.wait(self._costs.sample_s(bucket[0]))
+        self.device.wait(self._costs.sample_s(bucket[0]))
         return [row.length % self._shape.vocab_size for row in rows]
 
     def warm_sampler(
         self, batch_size: int, params: SamplingParams, *, batch_changed: bool
     ) -> None:
         """Charge one pass of the sampler."""
-        self._simulated.wait(self._costs.sample_s(batch_size))
+        self.device.wait(self._costs.sample_s(batch_size))
 
     def swap_blocks(
         self, pairs: Sequence[tuple[int, int]], padded: int, *, with_graph: bool
     ) -> None:
         """Charge the exchange of that many blocks."""
-        self._simulated.wait(self._costs.swap_s(padded, self.block_bytes))
+        self.device.wait(self._costs.swap_s(padded, self.block_bytes))
 
     def graph_bytes(self) -> int | None:
         """What all graphs keep."""
@@ -94,8 +93,8 @@ class SimulatedEngine:
 
     def _run(self, phase: str, bucket: Bucket) -> None:
         full = full_bucket(bucket, phase, self._block_size)
-        self._simulated.grow_workspace(self._costs.workspace_bytes(full))
+        self.device.grow_workspace(self._costs.workspace_bytes(full))
         if (phase, bucket) not in self._compiled:
             self._compiled.add((phase, bucket))
-            self._simulated.wait(self._costs.compile_s())
-        self._simulated.wait(self._costs.run_s(full, with_graph=False))
+            self.device.wait(self._costs.compile_s())
+        self.device.wait(self._costs.run_s(full, with_graph=False))

@@ -55,11 +55,9 @@ class TorchEngine:
         folder: Path | None = None,
         contiguous: bool = False,
     ) -> None:
-        assert device.torch_name is not None, "a simulated device runs no torch"
         self.device = device
         self.shape = shape
         self.block_bytes = shape.kv_block_bytes(block_size, dtype)
-        self._torch_name = device.torch_name
         self._block_size = block_size
         self._dtype = dtype
         self._seed = seed
@@ -70,7 +68,7 @@ class TorchEngine:
         self._layout = CacheLayout(0, block_size)
         self._graphs: dict[tuple[str, Bucket], _BucketGraph] = {}
         self._swap_graphs: dict[int, _SwapGraph] = {}
-        self._sampler = Sampler(self._torch_name, seed)
+        self._sampler = Sampler(self.device.torch_name, seed)
 
     def load_model(self) -> None:
         """Build the model on the device, random or from its checkpoint."""
@@ -78,7 +76,7 @@ class TorchEngine:
         with self.device.guard():
             self._model = build_model(
                 self.shape,
-                device=self._torch_name,
+                device=self.device.torch_name,
                 dtype=self._dtype,
                 seed=self._seed,
                 folder=self._folder,
@@ -107,8 +105,8 @@ class TorchEngine:
         with self.device.guard(), torch.inference_mode():
             self._caches = [
                 (
-                    torch.zeros(sizes, dtype=dtype, device=self._torch_name),
-                    torch.zeros(sizes, dtype=dtype, device=self._torch_name),
+                    torch.zeros(sizes, dtype=dtype, device=self.device.torch_name),
+                    torch.zeros(sizes, dtype=dtype, device=self.device.torch_name),
                 )
                 for _ in range(self.shape.num_hidden_layers)
             ]
@@ -149,7 +147,7 @@ class TorchEngine:
         inputs = self._inputs(phase, bucket, rows)
         with torch.inference_mode():
             logits = torch.zeros(
-                bucket[0], self.shape.vocab_size, device=self._torch_name
+                bucket[0], self.shape.vocab_size, device=self.device.torch_name
             )
 
         def work() -> None:
@@ -186,7 +184,7 @@ class TorchEngine:
                 batch_size,
                 self.shape.hidden_size,
                 dtype=getattr(torch, self._dtype),
-                device=self._torch_name,
+                device=self.device.torch_name,
             )
             logits = self._model.lm_head(hidden).float()
             self._sampler.sample(
@@ -203,7 +201,10 @@ class TorchEngine:
         targets = torch.tensor([pair[1] for pair in filled], dtype=torch.long)
         with self.device.guard(), torch.inference_mode():
             if not with_graph:
-                on_device = sources.to(self._torch_name), targets.to(self._torch_name)
+                on_device = (
+                    sources.to(self.device.torch_name),
+                    targets.to(self.device.torch_name),
+                )
                 self._swap(*on_device)
                 return
             graph = self._swap_graphs.get(padded) or self._capture_swap(padded)
@@ -223,7 +224,7 @@ class TorchEngine:
             (padded,),
             self._layout.padding_block,
             dtype=torch.long,
-            device=self._torch_name,
+            device=self.device.torch_name,
         )
         targets = sources.clone()
         graph = self.device.capture(lambda: self._swap(sources, targets))
@@ -248,7 +249,7 @@ class TorchEngine:
         batch = pad_batch(
             rows, phase, bucket, self._layout, contiguous=self._contiguous
         )
-        return StepInputs.from_batch(batch, phase, self._torch_name)
+        return StepInputs.from_batch(batch, phase, self.device.torch_name)
 
     def _peak_bytes(self, bucket: tuple[int, int, int]) -> int:
         return peak_bytes(self.shape, self._dtype, bucket, self._block_size)

@@ -21,18 +21,8 @@ from warmup_insights.model.events import (
     WarmupFinished,
     WarmupStep,
 )
-from warmup_insights.rules.memory import (
-    CacheLayout,
-    MemoryBudget,
-    make_layout,
-    profile_shape,
-)
-from warmup_insights.runner.buckets import (
-    Buckets,
-    ThreeDimensionalBuckets,
-    TwoDimensionalBuckets,
-    largest_prompt,
-)
+from warmup_insights.rules.memory import CacheLayout, MemoryBudget, make_layout
+from warmup_insights.runner.buckets import KINDS, Buckets
 from warmup_insights.runner.defragmenter import warm_up_defragmenter
 from warmup_insights.runner.engine import (
     Emitter,
@@ -58,6 +48,7 @@ class Warmup:
         self.settings = settings
         self.emitter = emitter
         self.graphs = GraphCapture(engine, settings, emitter)
+        self._kind = KINDS[settings.bucket_dimensions]
 
     def start(self) -> None:
         """Everything between nothing and ready."""
@@ -81,7 +72,7 @@ class Warmup:
 
     def profile_run(self) -> None:
         """Run the largest prompt, then divide what is left."""
-        bucket = profile_bucket(self.settings)
+        bucket = self._kind.profile_bucket(self.settings)
         with self.emitter.phase("profile_run", bucket):
             work = partial(self.engine.profile_run, bucket)
             self._note_memory("profile_run", measure(self.device, work))
@@ -114,7 +105,7 @@ class Warmup:
     def generate_buckets(self) -> None:
         """Generate the buckets, and record the outcome."""
         with self.emitter.phase("bucket_generation"):
-            self.buckets = make_buckets(self.settings, self.layout.num_blocks)
+            self.buckets = self._kind(self.settings, self.layout)
             self.buckets.record(self.emitter)
             for note in self.buckets.notes:
                 self.emitter.emit(Note, topic="bucketing", text=note)
@@ -130,8 +121,7 @@ class Warmup:
                 self.engine,
                 self.layout,
                 self.emitter,
-                with_graphs=self.settings.defrag_with_graphs
-                and not self.settings.enforce_eager,
+                with_graphs=self.settings.swaps_with_graphs,
             )
         self._warm_up_buckets("prompt")
         self._warm_up_buckets("decode")
@@ -194,7 +184,7 @@ class Warmup:
             gpu_memory_utilization=settings.gpu_memory_utilization,
             graph_reserved_fraction=settings.reserved_fraction,
             block_bytes=self.engine.block_bytes,
-            has_own_padding=settings.bucket_dimensions == 3,
+            has_own_padding=self._kind.has_own_padding,
         )
         self.emitter.emit(
             MemoryBudgetSet,
@@ -227,30 +217,6 @@ class Warmup:
 
 def _difference(after: int | None, before: int | None) -> int | None:
     return None if after is None or before is None else after - before
-
-
-def make_buckets(settings: RunSettings, num_kv_blocks: int) -> Buckets:
-    """The buckets that the settings describe.
-
-    Raises:
-        SettingError: the settings leave no bucket, or cannot be used.
-    """
-    if settings.bucket_dimensions == 2:
-        return TwoDimensionalBuckets(settings)
-    return ThreeDimensionalBuckets(settings, num_kv_blocks)
-
-
-def profile_bucket(settings: RunSettings) -> Bucket:
-    """The largest prompt: what the profiling run executes.
-
-    In two dimensions that is the largest batch of the longest prompt, as in
-    `profile_run` of vllm-fork; in three as many rows of the longest query as the token
-    budget allows.
-    """
-    if settings.bucket_dimensions == 2:
-        return largest_prompt(settings)
-    shape = profile_shape(settings.max_model_len, settings.max_num_batched_tokens)
-    return *shape, 0
 
 
 # Source: `warmup_sampler` of vllm-gaudi (`hpu_model_runner.py`): six settings, first

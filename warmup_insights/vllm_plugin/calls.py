@@ -70,7 +70,19 @@ def whole(value: Any) -> int | None:
     return int(value) if isinstance(value, Integral) else None
 
 
-def bytes_of(holder: Any, name: str) -> int | None:
-    """An attribute that holds a size in bytes; None where it is no number."""
-    value = getattr(holder, name, None)
-    return int(value) if isinstance(value, int | float) else None
+def size(value: Any) -> int | None:
+    """Bytes, which an engine may have with a fraction; None for what is no number."""
+    return int(value) if isinstance(value, float) else whole(value)
+
+
+def attribute(holder: Any, path: str, default: Any = None) -> Any:
+    """What a path of names with dots leads to; the default where one is missing."""
+    *parents, last = path.split(".")
+    for name in parents:
+        holder = getattr(holder, name, None)
+    return getattr(holder, last, default)
+
+
+def bytes_of(holder: Any, path: str) -> int | None:
+    """The size in bytes that a path leads to; None where it is no number."""
+    return size(attribute(holder, path))

@@ -37,12 +37,10 @@ def check(hooks: Iterable[Hook]) -> list[Finding]:
     definitions = Definitions(installed_source)
     # vllm-fork and vLLM are both a package `vllm`.
     is_fork = facts.engine().name == "vllm-fork"
-    versions = {name: installed_version(name) for name in ("vllm", "vllm-gaudi")}
+    engines = ("vllm", "vllm-gaudi", "vllm-fork")
+    versions = {engine: installed_version(engine) for engine in engines}
     return findings(
-        (
-            hook,
-            status_of(hook, definitions, versions.get(hook.engine, versions["vllm"])),
-        )
+        (hook, status_of(hook, definitions, versions[hook.engine]))
         if facts.is_installed(hook.module.partition(".")[0])
         and (is_fork or hook.engine != "vllm-fork")
         else (hook, NOT_INSTALLED)

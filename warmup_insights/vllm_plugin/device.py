@@ -61,6 +61,12 @@ def free_and_total() -> tuple[int | None, int | None]:
         return None, None
 
 
+def taken_since(free_before: int | None) -> int | None:
+    """Bytes that were free then and are not now; None where unknown."""
+    free, _ = free_and_total()
+    return None if free is None or free_before is None else free_before - free
+
+
 def synchronize() -> None:
     """Wait for the device; called only when the user chose that."""
     backend = _backend()

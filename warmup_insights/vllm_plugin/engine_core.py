@@ -32,7 +32,7 @@ from warmup_insights.model.events import (
 )
 from warmup_insights.secrets import mask_text
 from warmup_insights.vllm_plugin import facts
-from warmup_insights.vllm_plugin.calls import Call, Outcome, Watch, whole
+from warmup_insights.vllm_plugin.calls import Call, Outcome, Watch, attribute, whole
 from warmup_insights.vllm_plugin.session import Session
 from warmup_insights.vllm_plugin.settings import PREFIX
 
@@ -221,16 +221,13 @@ def initialize(session: Session, call: Call) -> Watch:
         is_killed = was_killed(_workers_of(call.owner))
         session.note_failure(outcome, phase="init_engine", is_killed=is_killed)
         return
-    compile_s = getattr(
-        getattr(config, "compilation_config", None), "compilation_time", None
-    )
+    # Only vLLM's own compilation is counted there; 0 is also what no other kind adds.
+    compile_s = attribute(config, "compilation_config.compilation_time")
+    is_known = isinstance(compile_s, int | float) and compile_s
     session.emit(
         EngineInitialized,
         duration_s=time.perf_counter() - started,
-        # Only vLLM's own compilation is counted there; 0 is also what no other kind adds.
-        compile_s=compile_s
-        if isinstance(compile_s, int | float) and compile_s
-        else None,
+        compile_s=compile_s if is_known else None,
     )
 
 
@@ -249,10 +246,8 @@ def start_cores(session: Session, call: Call) -> Watch:
     """
     outcome = yield
     if outcome.error is not None:
-        launch = call.arg("launch")  # has the manager in newer versions
-        manager = call.arg(
-            "proc_manager", default=getattr(launch, "engine_manager", None)
-        )
+        in_launch = attribute(call.arg("launch"), "engine_manager")  # newer versions
+        manager = call.arg("proc_manager", default=in_launch)
         processes = getattr(manager, "processes", ())
         session.note_failure(outcome, is_killed=was_killed(processes))
 
@@ -290,10 +285,9 @@ def stop_engine(session: Session, call: Call) -> Watch:
     is_serving = session.is_ready and session.state.is_of_server
     if is_serving and parent_process() is None:
         session.state.is_of_server = False
-        resources = getattr(call.owner, "resources", None)
-        is_dead = getattr(resources, "engine_dead", None)
-        manager = getattr(resources, "engine_manager", None)
-        codes = exit_codes(getattr(manager, "processes", ())) if is_dead else set()
+        is_dead = attribute(call.owner, "resources.engine_dead")
+        processes = attribute(call.owner, "resources.engine_manager.processes", ())
+        codes = exit_codes(processes) if is_dead else set()
         if is_dead and not (codes and codes <= _ORDERED):
             session.emit(
                 ServingFailure,
@@ -322,7 +316,7 @@ def wait_for_servers(session: Session, call: Call) -> Watch:
 
 def _workers_of(core: Any) -> list[BaseProcess]:
     """The processes of an engine core's workers; none where they are threads of it."""
-    return _processes(getattr(getattr(core, "model_executor", None), "workers", None))
+    return _processes(attribute(core, "model_executor.workers"))
 
 
 def _processes(handles: Iterable[Any] | None) -> list[BaseProcess]:
@@ -360,11 +354,12 @@ def exit_codes(processes: Iterable[Any]) -> set[int | None]:
 def concurrency(session: Session, call: Call) -> Watch:
     """`get_max_concurrency_for_kv_cache_config(vllm_config, kv_cache_config)`."""
     outcome = yield
-    model_config = getattr(call.arg("vllm_config"), "model_config", None)
     known = session.state.concurrency
     if isinstance(outcome.result, int | float) and outcome.result != known:
         session.state.concurrency = float(outcome.result)
-        longest = whole(getattr(model_config, "max_model_len", None))
+        longest = whole(
+            attribute(call.arg("vllm_config"), "model_config.max_model_len")
+        )
         session.emit(
             KVCacheAllocated,
             num_tokens=(

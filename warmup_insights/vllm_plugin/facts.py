@@ -22,6 +22,7 @@ from packaging.version import InvalidVersion, Version
 
 from warmup_insights.model.failure_text import CARRIERS, kind_of_message, raised_text
 from warmup_insights.secrets import MASK, VALUE_LIMIT, mask, mask_text
+from warmup_insights.vllm_plugin.calls import attribute
 from warmup_insights.vllm_plugin.settings import LABEL, RUN, SOURCE
 
 _ENVIRONMENT_PREFIXES = (
@@ -69,9 +70,9 @@ _FIELDS = {
 }  # fmt: skip
 """Parts of a `VllmConfig` to what is recorded of them."""
 _WHOLE = (
-    ("", "structured_outputs_config"), ("", "observability_config"),
-    ("", "compilation_config"), ("", "kernel_config"), ("", "speculative_config"),
-    ("model_config", "pooler_config"), ("model_config", "quantization_config"),
+    "structured_outputs_config", "observability_config", "compilation_config",
+    "kernel_config", "speculative_config", "model_config.pooler_config",
+    "model_config.quantization_config",
 )  # fmt: skip
 """What the engine's own log prints as a whole (`VllmConfig.__str__`)."""
 MAX_WRAPPED = 20
@@ -191,9 +192,8 @@ def configuration(config: Any) -> dict[str, Any]:
     """Settings of a `VllmConfig` as a flat mapping; what it does not have is left out."""
     settings: dict[str, Any] = {}
     for section, names in _FIELDS.items():
-        part = getattr(config, section, None)
         for name in names:
-            value = plain(getattr(part, name, None))
+            value = plain(attribute(config, f"{section}.{name}"))
             if value is not None:
                 settings[_RENAMED.get(name, name)] = mask(name, value)
     return {**settings, **_model_runner(config), **_whole_sections(config)}
@@ -216,13 +216,12 @@ def _model_runner(config: Any) -> dict[str, str]:
 def _whole_sections(config: Any) -> dict[str, str]:
     """Parts of the configuration as text, as far as a log would be read."""
     texts: dict[str, str] = {}
-    for section, name in _WHOLE:
-        owner = getattr(config, section, None) if section else config
-        part = getattr(owner, name, None)
+    for path in _WHOLE:
+        part = attribute(config, path)
         if part is None:
             continue
         try:
-            texts[name] = mask_text(repr(part))[:VALUE_LIMIT]
+            texts[path.rpartition(".")[2]] = mask_text(repr(part))[:VALUE_LIMIT]
         except _PRINTING_ERRORS:
             continue
     return texts
@@ -282,7 +281,7 @@ def module_of(error: BaseException) -> str | None:
 
 def model_of(config: Any) -> str | None:
     """The model that a `VllmConfig` names."""
-    model = getattr(getattr(config, "model_config", None), "model", None)
+    model = attribute(config, "model_config.model")
     return mask_text(model) if isinstance(model, str) else None
 
 
@@ -295,13 +294,11 @@ def rank_of(config: Any, rank: int | None) -> int | None:
     """
     if rank is None:
         return None
-    parallel = getattr(config, "parallel_config", None)
-    index = getattr(parallel, "data_parallel_index", None)
+    index = attribute(config, "parallel_config.data_parallel_index")
     if not isinstance(index, int):
-        index = getattr(parallel, "data_parallel_rank", None)
-    engine_index = index or 0
-    world = getattr(parallel, "world_size", None) or 1
-    return int(engine_index) * int(world) + int(rank)
+        index = attribute(config, "parallel_config.data_parallel_rank")
+    world = attribute(config, "parallel_config.world_size")
+    return int(index or 0) * int(world or 1) + int(rank)
 
 
 def hpu_runtime(runtime: Any) -> dict[str, str]:

@@ -64,9 +64,10 @@ class Session:
         settings: Settings,
         make_recorder: Callable[[Settings], Recorder] | None = None,
     ) -> None:
-        self._created = facts.program_started() or time.time()
-        started_at = self._created if settings.is_first else None
-        self.settings = dataclasses.replace(settings, started_at=started_at)
+        if settings.is_first:
+            started_at = facts.program_started() or time.time()
+            settings = dataclasses.replace(settings, started_at=started_at)
+        self.settings = settings
         self._make_recorder = make_recorder or store_recorder
         self.subscriptions: set[str] = set()
         """Events of the Gaudi bridge that are recorded; a forked child has them as well."""
@@ -132,9 +133,8 @@ class Session:
             self.end_run()
             run_id = next_run_id(self.settings.run_id, own_process())
             os.environ[RUN] = run_id
-            self._created = began or time.time()
             self.settings = dataclasses.replace(
-                self.settings, run_id=run_id, started_at=self._created
+                self.settings, run_id=run_id, started_at=began or time.time()
             )
             self._renew(is_first=True)
         if self._has_begun:
@@ -142,15 +142,15 @@ class Session:
         self._has_begun = True
         if parent_process() is not None:  # which ends without `atexit`
             util.Finalize(None, self.end_run, exitpriority=150)
-        engine = facts.engine()
+        engine, started_at = facts.engine(), self.settings.started_at
         self.emit(
             RunStarted,
             engine=engine.name,
             version=engine.version,
             synthetic=self.settings.is_synthetic,
-            time=self._created,
+            time=started_at,
         )
-        self.emit(PhaseMarked, name="import", edge="start", time=self._created)
+        self.emit(PhaseMarked, name="import", edge="start", time=started_at)
         self.emit(
             ConfigRecorded,
             environment=facts.environment(os.environ),

@@ -64,13 +64,14 @@ def read_settings(environ: MutableMapping[str, str]) -> Settings:
         is_first=not known,
         label=environ.get(LABEL) or None,
         source=environ.get(SOURCE) or None,
-        syncs=_is_true(environ, SYNC),
-        freezes_gc=_is_true(environ, FREEZE_GC),
-        is_synthetic=_is_true(environ, SYNTHETIC),
+        syncs=is_true(environ, SYNC),
+        freezes_gc=is_true(environ, FREEZE_GC),
+        is_synthetic=is_true(environ, SYNTHETIC),
     )
 
 
-def _is_true(environ: Mapping[str, str], name: str) -> bool:
+def is_true(environ: Mapping[str, str], name: str) -> bool:
+    """Whether a variable of the plugin is switched on."""
     return environ.get(name, "").strip().lower() in _TRUE
 
 

@@ -9,6 +9,7 @@ import weakref
 from collections import Counter, deque
 from collections.abc import Iterator
 from collections.abc import Set as AbstractSet
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
@@ -124,7 +125,6 @@ class Expected:
 class Capturing:
     """CUDA graphs are being captured."""
 
-    is_estimate: bool = False
     count: int = 0
     """Captures that were observed."""
     is_certain: bool = True
@@ -166,8 +166,8 @@ class Serving:
     executed: tuple[str, Bucket] | None = None
     flushed: float = field(default_factory=time.perf_counter)
     checked: float = field(default_factory=time.perf_counter)
-    num_compiled: int | None = None
-    compile_s: float = 0.0
+    compiled: Compiled | None = None
+    """The compiler's figures, as they were recorded last."""
 
     def begin_step(self) -> None:
         """A step begins: what an earlier one left over belongs to no pass."""
@@ -198,6 +198,8 @@ class State:
     sampling: Sampling | None = None
     defragmenting: Defragmenting | None = None
     capturing: Capturing | None = None
+    is_estimating: bool = False
+    """The engine captures a few graphs to estimate the memory of all."""
     configured_at: float | None = None
     """When a child process was configured; whether it gets an engine shows later."""
     is_engine_marked: bool = False
@@ -226,6 +228,15 @@ class State:
     strategy: str | None = None
     noted: dict[str, dict[str, Any]] = field(default_factory=dict)
     """Topic of a metric of the Gaudi bridge to its figures, as they were noted last."""
+
+    @contextmanager
+    def naming(self, *stages: str | None) -> Iterator[None]:
+        """Meanwhile the measurements of a call get these names, in this order."""
+        self.stages.append([*stages])
+        try:
+            yield
+        finally:
+            self.stages.pop()
 
     def keep_warmed(self, runner: object) -> bool:
         """Whether a model runner was warmed up before; from now on it was."""

@@ -16,6 +16,7 @@ import os
 import sys
 import time
 from collections.abc import Sequence
+from functools import partial
 from typing import Any
 
 from packaging.version import Version
@@ -35,7 +36,14 @@ from warmup_insights.model.events import (
     WarmupFinished,
 )
 from warmup_insights.vllm_plugin import device, facts
-from warmup_insights.vllm_plugin.calls import Call, Watch, bytes_of, whole
+from warmup_insights.vllm_plugin.calls import (
+    Call,
+    Watch,
+    attribute,
+    bytes_of,
+    size,
+    whole,
+)
 from warmup_insights.vllm_plugin.engine_core import counts_whole_requests
 from warmup_insights.vllm_plugin.facts import installed_version
 from warmup_insights.vllm_plugin.session import Session
@@ -83,11 +91,10 @@ def note_device(session: Session, kind: str | None) -> None:
 def load_model(session: Session, call: Call) -> Watch:
     """`Worker.load_model`; the runner holds what the weights took."""
     _, duration = yield from session.watch_phase("load_model")
-    runner = getattr(call.owner, "model_runner", None)
     session.emit(
         MemoryMeasured,
         stage="weights",
-        delta_bytes=bytes_of(runner, "model_memory_usage"),
+        delta_bytes=bytes_of(call.owner, "model_runner.model_memory_usage"),
         duration_s=duration,
     )
 
@@ -103,25 +110,19 @@ def determine_memory(session: Session, call: Call) -> Watch:
     """`Worker.determine_available_memory`: the worker keeps what it measured."""
     outcome = yield
     session.note_failure(outcome, phase="profile_run")
-    if outcome.error is None:
-        _note_budget(session, call.owner, outcome.result)
-
-
-def _note_budget(session: Session, worker: Any, result: Any) -> None:
-    snapshot = getattr(worker, "init_snapshot", None)
-    cache_config = getattr(worker, "cache_config", None)
+    if outcome.error is not None:
+        return
+    worker = call.owner
     session.emit(
         MemoryBudgetSet,
-        total_bytes=bytes_of(snapshot, "total_memory"),
-        free_bytes=bytes_of(snapshot, "free_memory"),
+        total_bytes=bytes_of(worker, "init_snapshot.total_memory"),
+        free_bytes=bytes_of(worker, "init_snapshot.free_memory"),
         usable_bytes=bytes_of(worker, "requested_memory"),
-        gpu_memory_utilization=getattr(cache_config, "gpu_memory_utilization", None),
-        weights_bytes=bytes_of(
-            getattr(worker, "model_runner", None), "model_memory_usage"
-        ),
+        gpu_memory_utilization=attribute(worker, "cache_config.gpu_memory_utilization"),
+        weights_bytes=bytes_of(worker, "model_runner.model_memory_usage"),
         activation_bytes=bytes_of(worker, "peak_activation_memory"),
         non_torch_bytes=bytes_of(worker, "non_torch_memory"),
-        kv_cache_bytes=int(result) if isinstance(result, int | float) else None,
+        kv_cache_bytes=size(outcome.result),
     )
 
 
@@ -159,15 +160,17 @@ def note_blocks(session: Session, call: Call) -> None:
     groups = groups or ()
     blocks = whole(getattr(config, "num_blocks", None))
     spec = getattr(groups[0], "kv_cache_spec", None) if len(groups) == 1 else None
-    size = whole(getattr(spec, "block_size", getattr(runner, "block_size", None)))
+    block_size = whole(getattr(spec, "block_size", getattr(runner, "block_size", None)))
     padding = whole(getattr(runner, "_PAD_BLOCK_ID", None))
     counts_slots = len(groups) <= 1 and not counts_whole_requests()
     session.emit(
         KVCacheAllocated,
         num_blocks=blocks,
         num_padding_blocks=1 if blocks and blocks == padding else None,
-        block_size=size,
-        num_tokens=blocks * size if blocks and size and counts_slots else None,
+        block_size=block_size,
+        num_tokens=blocks * block_size
+        if blocks and block_size and counts_slots
+        else None,
     )
 
 
@@ -179,16 +182,12 @@ def warm_up(session: Session, call: Call) -> Watch:
     collector_s = session.collector.total_s
     outcome = yield
     session.collector.switch_off()
-    session.wait_for_device()
-    session.note_failure(outcome, phase="warmup")
-    duration = session.end_phase("warmup")
+    duration = session.finish_phase("warmup", outcome)
     if outcome.error is None:
-        free, _ = device.free_and_total()
-        known = free is not None and free_before is not None
         session.emit(
             WarmupFinished,
             duration_s=duration,
-            allocated_bytes=free_before - free if known else None,  # type: ignore[operator]
+            allocated_bytes=device.taken_since(free_before),
             gc_s=session.collector.total_s - collector_s,
         )
         _note_compile_time(session, call.owner, outcome.result)
@@ -196,24 +195,24 @@ def warm_up(session: Session, call: Call) -> Watch:
 
 
 def _note_compile_time(session: Session, worker: Any, result: Any) -> None:
-    config = getattr(getattr(worker, "vllm_config", None), "compilation_config", None)
     seconds = getattr(result, "language_model", None)
     if seconds is None:
-        seconds = getattr(config, "compilation_time", None)
+        seconds = attribute(worker, "vllm_config.compilation_config.compilation_time")
     for what, took in (("total", seconds), ("encoder", getattr(result, "encoder", 0))):
         if isinstance(took, int | float) and took > 0:
             session.emit(CompileFinished, what=what, duration_s=float(took))
 
 
-def warm_kernels(session: Session, call: Call) -> Watch:
-    """`kernel_warmup`, before the graphs are captured: autotuning and JIT of libraries."""
-    yield from session.watch_phase("kernel_warmup")
+def phase(session: Session, call: Call, *, name: str) -> Watch:
+    """A call that is a phase of its own, and nothing more."""
+    yield from session.watch_phase(name)
 
 
-def warm_model(session: Session, call: Call) -> Watch:
-    """`warmup_kernels` of model runner V2, after the capture: whole steps, so that their
-    Triton kernels are compiled."""
-    yield from session.watch_phase("model_warmup")
+warm_kernels = partial(phase, name="kernel_warmup")
+"""`kernel_warmup`, before the graphs are captured: autotuning and JIT of libraries."""
+warm_model = partial(phase, name="model_warmup")
+"""`warmup_kernels` of model runner V2, after the capture: whole steps, so that their
+Triton kernels are compiled."""
 
 
 def compiled_late(session: Session, call: Call) -> Watch:
@@ -243,7 +242,9 @@ def open_cache(session: Session, call: Call) -> Watch:
     if isinstance(began, float) and began > 0:
         is_of_epoch = began > _LEAST_EPOCH_S  # vLLM to 0.16
         now = time.time() if is_of_epoch else time.perf_counter()
-        _note_compiled(session, "dynamo", now - began, from_cache=False)
+        session.emit(
+            CompileFinished, what="dynamo", duration_s=now - began, from_cache=False
+        )
     path = None if call.arg("disable_cache") else call.arg("cache_dir")
     session.emit(PhaseMarked, name="compile", edge="start", path=path)
     yield
@@ -264,7 +265,13 @@ def compile_graph(session: Session, call: Call) -> Watch:
         cached: bool | None = session.state.loaded_from_cache
         if not cached and stored[0] and before == sum(map(len, stored)):
             cached = None
-        _note_compiled(session, "graph", took, _detail(call), from_cache=cached)
+        session.emit(
+            CompileFinished,
+            what="graph",
+            duration_s=took,
+            from_cache=cached,
+            detail=_detail(call),
+        )
     session.state.loaded_from_cache = False
 
 
@@ -282,8 +289,7 @@ def load_aot(session: Session, call: Call) -> Watch:
     path = session.state.aot_path = call.arg("aot_compilation_path")
     outcome = yield
     if outcome.error is None and outcome.result is not None:
-        took = time.perf_counter() - started
-        _note_compiled(session, "aot", took, path, from_cache=True)
+        _note_aot(session, started, from_cache=True)
     elif isinstance(path, str) and os.path.exists(path):
         text = f"The compiled function in {path} was not loaded"
         # The engine keeps the error to its log.
@@ -296,24 +302,16 @@ def compile_aot(session: Session, call: Call) -> Watch:
     started = time.perf_counter()
     outcome = yield
     if outcome.error is None:
-        took = time.perf_counter() - started
-        _note_compiled(session, "aot", took, session.state.aot_path, from_cache=False)
+        _note_aot(session, started, from_cache=False)
 
 
-def _note_compiled(
-    session: Session,
-    what: str,
-    took: float,
-    detail: str | None = None,
-    *,
-    from_cache: bool | None,
-) -> None:
+def _note_aot(session: Session, started: float, *, from_cache: bool) -> None:
     session.emit(
         CompileFinished,
-        what=what,
-        duration_s=took,
+        what="aot",
+        duration_s=time.perf_counter() - started,
         from_cache=from_cache,
-        detail=detail,
+        detail=session.state.aot_path,
     )
 
 
@@ -338,24 +336,23 @@ def cpu_memory(session: Session, call: Call) -> Watch:
     a share of the host's memory."""
     outcome = yield
     session.note_failure(outcome, phase="profile_run")
-    if outcome.error is not None or not isinstance(outcome.result, int | float):
+    kv_cache = size(outcome.result)
+    if kv_cache is None:
         return
     worker = call.owner
-    config = getattr(worker, "cache_config", None)
-    is_set = getattr(config, "kv_cache_memory_bytes", None) is not None
+    is_set = attribute(worker, "cache_config.kv_cache_memory_bytes") is not None
     session.emit(
         MemoryBudgetSet,
         usable_bytes=None if is_set else bytes_of(worker, "requested_cpu_memory"),
-        kv_cache_bytes=int(outcome.result),
+        kv_cache_bytes=kv_cache,
     )
 
 
 def cpu_warm_up(session: Session, call: Call) -> Watch:
     """`CPUModelRunner.warming_up_model`: a profiling run, for the compilation that it
     starts; without compilation it does nothing."""
-    config = getattr(call.owner, "vllm_config", None)
-    mode = getattr(getattr(config, "compilation_config", None), "mode", None)
-    if getattr(mode, "name", "NONE") == "NONE":
+    mode = attribute(call.owner, "vllm_config.compilation_config.mode.name", "NONE")
+    if mode == "NONE":
         return
     session.state.is_compiling_run = True
     yield from session.watch_phase("model_warmup")
@@ -364,25 +361,27 @@ def cpu_warm_up(session: Session, call: Call) -> Watch:
 
 def estimate_graphs(session: Session, call: Call) -> Watch:
     """`profile_cudagraph_memory`: captures a few graphs to estimate all of them."""
-    if session.state.capturing is not None:
+    state = session.state
+    if state.is_estimating or state.capturing is not None:
         return
-    session.state.capturing = Capturing(is_estimate=True)
+    state.is_estimating = True
     outcome, _ = yield from session.watch_phase("graph_memory_profile")
-    session.state.capturing = None
-    if isinstance(outcome.result, int | float):
-        session.emit(GraphMemoryEstimated, estimated_bytes=int(outcome.result))
+    state.is_estimating = False
+    estimate = size(outcome.result)
+    if estimate is not None:
+        session.emit(GraphMemoryEstimated, estimated_bytes=estimate)
 
 
 def capture_model(session: Session, call: Call) -> Watch:
     """`capture_model`: all graphs; returns the bytes they took."""
-    if session.state.capturing is not None:
+    state = session.state
+    if state.is_estimating or state.capturing is not None:
         return  # inside of an estimate, and a part of it
-    capturing = session.state.capturing = Capturing()
+    capturing = state.capturing = Capturing()
     outcome, duration = yield from session.watch_phase("graph_capture")
-    session.state.capturing = None
+    state.capturing = None
     if outcome.error is None:
-        result = outcome.result
-        memory = int(result) if isinstance(result, int | float) else None
+        memory = size(outcome.result)
         # None observed, but memory taken: captured in a way that is not watched.
         is_certain = capturing.is_certain and bool(capturing.count or memory == 0)
         session.emit(
@@ -396,7 +395,7 @@ def capture_model(session: Session, call: Call) -> Watch:
 def dummy_run(session: Session, call: Call) -> Watch:
     """`_dummy_run` of model runner V1: runs without a graph, then one that captures."""
     capturing = session.state.capturing
-    if capturing is None or capturing.is_estimate:
+    if capturing is None:
         return
     mode = _mode_name(call.arg("cudagraph_runtime_mode"))
     _begin(capturing)
@@ -425,7 +424,7 @@ def _mode_name(mode: Any) -> str | None:
 def capture_all(session: Session, call: Call) -> Watch:
     """`CudaGraphManager.capture` of model runner V2: what it will capture, in order."""
     capturing = session.state.capturing
-    if capturing is None or capturing.is_estimate:
+    if capturing is None:
         return
     if not _prepares_all(call.owner):
         capturing.is_certain = False
@@ -464,8 +463,7 @@ def _prepares_all(manager: Any) -> bool:
     is split in two (dual batch overlap, 0.30 and later).
     """
     version = installed_version("vllm")
-    parallel = getattr(getattr(manager, "vllm_config", None), "parallel_config", None)
-    splits = getattr(parallel, "use_ubatching", False)
+    splits = attribute(manager, "vllm_config.parallel_config.use_ubatching")
     return (version is None or version >= _PREPARES_TWICE) and not splits
 
 
@@ -479,7 +477,7 @@ def _lose_order(capturing: Capturing) -> None:
 def prepare_inputs(session: Session, call: Call) -> Watch:
     """`prepare_inputs_to_capture`: called before each capture, outside of the graph."""
     capturing = session.state.capturing
-    if capturing is None or capturing.is_estimate or not capturing.expected:
+    if capturing is None or not capturing.expected:
         return
     if capturing.expected[0].calls_left == 0:
         _finish_current(session, capturing)
@@ -522,8 +520,6 @@ def _end(
     *,
     is_uniform: bool,
 ) -> None:
-    free, _ = device.free_and_total()
-    before = capturing.free_before
     capturing.count += 1
     session.emit(
         GraphCaptured,
@@ -532,7 +528,7 @@ def _end(
         mode=mode,
         index=capturing.count,
         duration_s=time.perf_counter() - capturing.step_started,
-        memory_bytes=before - free if before is not None and free is not None else None,
+        memory_bytes=device.taken_since(capturing.free_before),
         time=capturing.step_time,
     )
     capturing.step_time = None

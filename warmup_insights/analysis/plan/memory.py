@@ -271,7 +271,7 @@ class Workspace:
         """What the profiling run takes more with other limits of the engine.
 
         That of the reference engine runs as many tokens as its buckets' longest query
-        allows (`runner.warmup.profile_bucket`); of others it is not known.
+        allows (`runner.buckets`, `profile_bucket`); of others it is not known.
         """
         tokens = _profile_tokens(self._summary, limits)
         is_known = self._summary.engine.name == "reference" and self._per_token

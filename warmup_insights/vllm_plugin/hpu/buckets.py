@@ -48,11 +48,7 @@ def scenario_bucket(call: Call) -> tuple[str, Bucket | None] | None:
     seq_or_block, [num_blocks or ctx], is_prompt, ...)`.
     """
     if call.arg("batch_size") is not None:
-        sizes = [call.arg("batch_size"), call.arg("seq_len", "seq_or_block")]
-        context = call.arg("num_blocks", "ctx")
-        if context is not None:
-            sizes.append(context)
-        return phase_of(call.arg("is_prompt")), bucket_of(sizes)
+        return phase_of(call.arg("is_prompt")), _shape_of(call)
     for phase in ("prompt", "decode", "unified"):
         configured = call.arg(f"{phase}_cfg")
         if configured:
@@ -67,11 +63,14 @@ def checked_shape(call: Call) -> tuple[str, Bucket | None]:
     """
     metadata = call.arg("attn_metadata")
     is_prompt = call.arg("is_prompt", default=getattr(metadata, "is_prompt", False))
-    sizes = [call.arg("batch_size"), call.arg("seq_len")]
+    return phase_of(is_prompt), _shape_of(call)
+
+
+def _shape_of(call: Call) -> Bucket | None:
+    """The shape that a call names by two or three arguments."""
+    sizes = [call.arg("batch_size"), call.arg("seq_len", "seq_or_block")]
     context = call.arg("num_blocks", "ctx")
-    if context is not None:
-        sizes.append(context)
-    return phase_of(is_prompt), bucket_of(sizes)
+    return bucket_of(sizes if context is None else [*sizes, context])
 
 
 DIMENSIONS = ["bs", "query", "num_blocks"]
@@ -102,31 +101,22 @@ def read_file(session: Session, call: Call) -> Watch:
     yield
 
 
-def prompt_ranges(session: Session, call: Call) -> Watch:
-    """`get_prompt_cfgs` of a strategy."""
-    outcome = yield
-    _note_ranges(session, "prompt", ("bs", "query", "blocks"), outcome.result)
+def _note_ranges(session: Session, call: Call, *, phase: str) -> Watch:
+    """The query length of decodes is always 1.
 
-
-def decode_ranges(session: Session, call: Call) -> Watch:
-    """`get_decode_cfgs` of a strategy; the query length of decodes is always 1.
-
-    The exponential strategy calls the last dimension `block`, the others `blocks`.
+    The exponential strategy calls the last dimension of decodes `block`, the others
+    `blocks`.
     """
     outcome = yield
-    is_exponential = session.state.strategy == "exponential"
-    last = "block" if is_exponential else "blocks"
-    _note_ranges(session, "decode", ("bs", "", last), outcome.result)
-
-
-def _note_ranges(
-    session: Session, phase: str, names: tuple[str, ...], result: Any
-) -> None:
-    if not isinstance(result, tuple):
+    names = ("bs", "query", "blocks")
+    if phase == "decode":
+        is_exponential = session.state.strategy == "exponential"
+        names = ("bs", "", "block" if is_exponential else "blocks")
+    if not isinstance(outcome.result, tuple):
         return
     ranges = {
         name: list(numbers)
-        for name, values in zip(names, result, strict=False)
+        for name, values in zip(names, outcome.result, strict=False)
         if name and (numbers := bucket_of(values)) is not None
     }
     longest = max(map(len, ranges.values()), default=0)
@@ -136,6 +126,12 @@ def _note_ranges(
         ranges=ranges,
         parameters=_PARAMETERS.get(longest, []),
     )
+
+
+prompt_ranges = partial(_note_ranges, phase="prompt")
+"""`get_prompt_cfgs` of a strategy."""
+decode_ranges = partial(_note_ranges, phase="decode")
+"""`get_decode_cfgs` of a strategy."""
 
 
 def omitted_buckets(session: Session, call: Call) -> Watch:

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import os
 import sys
+from functools import partial
 from typing import Any
 
 from warmup_insights.model.events import (
@@ -18,12 +19,20 @@ from warmup_insights.model.events import (
     MemoryMeasured,
 )
 from warmup_insights.vllm_plugin import device, facts
-from warmup_insights.vllm_plugin.calls import Call, Outcome, Watch, bytes_of, whole
+from warmup_insights.vllm_plugin.calls import (
+    Call,
+    Outcome,
+    Watch,
+    attribute,
+    bytes_of,
+    size,
+    whole,
+)
 from warmup_insights.vllm_plugin.hpu.bridge import subscribe
 from warmup_insights.vllm_plugin.hpu.warmup import begin_step, end_step
 from warmup_insights.vllm_plugin.session import Session
 from warmup_insights.vllm_plugin.state import Measurement
-from warmup_insights.vllm_plugin.workers import note_blocks, note_device
+from warmup_insights.vllm_plugin.workers import note_blocks, note_device, phase
 
 DEFAULT_RESERVED_FRACTION = 0.1
 """`VLLM_GRAPH_RESERVED_MEM` when it is not set (`determine_available_memory`)."""
@@ -45,16 +54,14 @@ def load_model(session: Session, call: Call) -> Watch:
         names.append("quantization")
     if hasattr(runner, "drafter"):
         names += [None, "drafter_weights"]
-    session.state.stages.append(names)
-    yield from session.watch_phase("load_model")
-    session.state.stages.pop()
+    with session.state.naming(*names):
+        yield from session.watch_phase("load_model")
 
 
 def load_model_fork(session: Session, call: Call) -> Watch:
     """`load_model` of vllm-fork: the weights are measured around everything."""
-    session.state.stages.append(["weights", "preload_weights"])
-    yield from session.watch_phase("load_model")
-    session.state.stages.pop()
+    with session.state.naming("weights", "preload_weights"):
+        yield from session.watch_phase("load_model")
 
 
 def profiler_enter(session: Session, call: Call) -> Watch:
@@ -134,43 +141,35 @@ def _host_total() -> int | None:
 
 def determine_memory(session: Session, call: Call) -> Watch:
     """`determine_available_memory`, in V0 `determine_num_available_blocks`."""
-    session.state.stages.append(["profile_run"])
-    outcome, _ = yield from session.watch_phase("profile_run")
-    session.state.stages.pop()
-    if outcome.error is None:
-        _note_budget(session, call.owner, outcome.result)
-
-
-def _note_budget(session: Session, worker: Any, result: Any) -> None:
-    free = session.state.profile_free
-    margin = getattr(getattr(worker, "model_runner", None), "mem_margin", None)
-    utilization = getattr(
-        getattr(worker, "cache_config", None), "gpu_memory_utilization", None
-    )
+    with session.state.naming("profile_run"):
+        outcome, _ = yield from session.watch_phase("profile_run")
+    if outcome.error is not None:
+        return
+    worker, free = call.owner, session.state.profile_free
+    margin = attribute(worker, "model_runner.mem_margin")
     fraction = _reserved_fraction(worker)
     usable = reserved = None
     if free is not None and margin is not None:
         usable = int(free - margin)
         reserved = usable * fraction
     # V1 returns the bytes; V0 returns blocks, and the bytes are what is left.
-    cache = result if isinstance(result, int | float) else None
+    cache = size(outcome.result)
     if cache is None and usable is not None and reserved is not None:
-        cache = usable - reserved
+        cache = int(usable - reserved)
     session.emit(
         MemoryBudgetSet,
         total_bytes=_total(session),
         free_bytes=free,
         usable_bytes=usable,
-        graph_reserved_bytes=int(reserved) if reserved is not None else None,
+        graph_reserved_bytes=size(reserved),
         graph_reserved_fraction=fraction,
-        gpu_memory_utilization=utilization,
-        kv_cache_bytes=int(cache) if cache is not None else None,
+        gpu_memory_utilization=attribute(worker, "cache_config.gpu_memory_utilization"),
+        kv_cache_bytes=cache,
     )
 
 
 def _reserved_fraction(worker: Any) -> float:
-    model_config = getattr(worker, "model_config", None)
-    if getattr(model_config, "enforce_eager", False):
+    if attribute(worker, "model_config.enforce_eager"):
         return 0.0
     text = os.environ.get("VLLM_GRAPH_RESERVED_MEM")
     try:
@@ -184,9 +183,8 @@ def initialize_cache(session: Session, call: Call) -> Watch:
 
     It warms the model up before it returns, so it is no phase of its own.
     """
-    session.state.stages.append(["kv_cache"])
-    outcome = yield
-    session.state.stages.pop()
+    with session.state.naming("kv_cache"):
+        outcome = yield
     session.note_failure(outcome, phase="kv_cache")
 
 
@@ -199,24 +197,22 @@ def kv_cache(session: Session, call: Call) -> Watch:
 
 def kv_cache_fork(session: Session, call: Call) -> Watch:
     """`initialize_cache(num_gpu_blocks, num_cpu_blocks)` of vllm-fork V0."""
-    session.state.stages.append(["kv_cache"])
-    block_size = getattr(getattr(call.owner, "cache_config", None), "block_size", None)
-    blocks, size = whole(call.arg("num_gpu_blocks")), whole(block_size)
+    blocks = whole(call.arg("num_gpu_blocks"))
+    block_size = whole(attribute(call.owner, "cache_config.block_size"))
     session.emit(
         KVCacheAllocated,
         num_blocks=blocks,
-        block_size=size,
-        num_tokens=blocks * size if blocks and size else None,
+        block_size=block_size,
+        num_tokens=blocks * block_size if blocks and block_size else None,
         num_host_blocks=whole(call.arg("num_cpu_blocks")),
     )
-    outcome = yield
-    session.state.stages.pop()
+    with session.state.naming("kv_cache"):
+        outcome = yield
     session.note_failure(outcome, phase="kv_cache")
 
 
-def compile_model(session: Session, call: Call) -> Watch:
-    """`_maybe_compile`: set-up of `torch.compile`, part of loading."""
-    yield from session.watch_phase("compile")
+compile_model = partial(phase, name="compile")
+"""`_maybe_compile`: set-up of `torch.compile`, part of loading."""
 
 
 def runtime_config(session: Session, call: Call) -> Watch:

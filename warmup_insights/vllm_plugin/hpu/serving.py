@@ -137,10 +137,7 @@ def _begin_serving(session: Session) -> None:
     session.state.serving.has_begun = True
     session.before_end(lambda: flush_used(session))
     session.before_end(lambda: bridge.note_metrics(session, "by the end of serving"))
-    compiled = device.compiled()
-    if compiled is not None:
-        session.state.serving.num_compiled = compiled.count
-        session.state.serving.compile_s = compiled.duration_s
+    compiled = session.state.serving.compiled = device.compiled()
     if compiled is not None or bridge.is_published(session):
         session.emit(
             Note,
@@ -154,19 +151,19 @@ def _note_compiled(session: Session) -> None:
     serving = session.state.serving
     if bridge.is_published(session):
         return
-    compiled = device.compiled()
-    if compiled is None or serving.num_compiled is None:
+    now, before = device.compiled(), serving.compiled
+    if now is None or before is None:
         return
-    count = compiled.count - serving.num_compiled
+    count = now.count - before.count
     if count > 0:
         session.emit(
             RuntimeCompile,
             what=bridge.RECIPE_WHILE_SERVING,
             kernel="recipe" if count == 1 else f"{count} recipes",
             detail=bridge.shape_text(*serving.executed) if serving.executed else None,
-            duration_s=compiled.duration_s - serving.compile_s,
+            duration_s=now.duration_s - before.duration_s,
         )
-        serving.num_compiled, serving.compile_s = compiled.count, compiled.duration_s
+        serving.compiled = now
 
 
 def flush_used(session: Session) -> None:

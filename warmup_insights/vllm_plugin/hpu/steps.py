@@ -8,6 +8,7 @@ Source: `v1/worker/hpu_model_runner.py` (`warmup_sampler`, `_run_sampling`,
 from __future__ import annotations
 
 import time
+from functools import partial
 from typing import Any
 
 from warmup_insights.model.events import (
@@ -20,9 +21,10 @@ from warmup_insights.model.events import (
     WarmupStep,
 )
 from warmup_insights.vllm_plugin.calls import Call, Watch, whole
-from warmup_insights.vllm_plugin.hpu.warmup import compiled_since, new_step
+from warmup_insights.vllm_plugin.hpu.warmup import new_step, readings_since
 from warmup_insights.vllm_plugin.session import Session
 from warmup_insights.vllm_plugin.state import Defragmenting, Sampling
+from warmup_insights.vllm_plugin.workers import phase
 
 
 def warmup_sampler(session: Session, call: Call) -> Watch:
@@ -173,7 +175,6 @@ def multimodal_step(session: Session, call: Call) -> Watch:
     yield
     session.wait_for_device()
     session.state.multimodal = new_step(session)
-    compiled = compiled_since(step)
     names = ("img_args", "w", "h")
     sizes = [size for name in names if (size := whole(call.arg(name))) is not None]
     items = whole(call.arg("batch_size"))
@@ -188,13 +189,10 @@ def multimodal_step(session: Session, call: Call) -> Watch:
         index=index + 1 if index is not None else None,
         total=whole(call.arg("max_i")),
         duration_s=time.perf_counter() - step.started,
-        gc_s=session.collector.total_s - step.collector_s,
-        compiled=compiled.count if compiled else None,
-        compile_s=compiled.duration_s if compiled else None,
         time=step.began,
+        **readings_since(session, step),
     )
 
 
-def warmup_pooler(session: Session, call: Call) -> Watch:
-    """`warmup_pooler`: one forward pass per prompt bucket, in one call."""
-    yield from session.watch_phase("pooler_warmup")
+warmup_pooler = partial(phase, name="pooler_warmup")
+"""`warmup_pooler`: one forward pass per prompt bucket, in one call."""

@@ -25,8 +25,7 @@ from warmup_insights.model.events import (
     WarmupStep,
 )
 from warmup_insights.vllm_plugin import device
-from warmup_insights.vllm_plugin.calls import Call, Outcome, Watch, whole
-from warmup_insights.vllm_plugin.device import Compiled
+from warmup_insights.vllm_plugin.calls import Call, Outcome, Watch, size
 from warmup_insights.vllm_plugin.hpu import bridge
 from warmup_insights.vllm_plugin.hpu.buckets import (
     bucket_of,
@@ -56,16 +55,15 @@ def warmup_model(session: Session, call: Call) -> Watch:
         return
     warmup = state.warmup = Warmup()
     state.captured.clear()
-    state.stages.append([])
     session.collector.switch_on()
     session.begin_phase("warmup")
     had_frozen = freeze(session) if session.settings.freezes_gc else None
     warmup.collector_s = session.collector.total_s
-    outcome = yield
+    with state.naming():
+        outcome = yield
     if had_frozen is not None:
         lift(session, had_frozen)
     session.collector.switch_off()
-    state.stages.pop()
     state.warmup = None
     session.note_failure(outcome, phase="warmup")
     session.wait_for_device()
@@ -78,9 +76,8 @@ def _watch_repeat(session: Session) -> Watch:
     state = session.state
     session.begin_phase("repeated_warmup")
     state.warmup, state.is_muted = Warmup(), True
-    state.stages.append([])
-    outcome = yield
-    state.stages.pop()
+    with state.naming():
+        outcome = yield
     state.warmup, state.is_muted = None, False
     session.note_failure(outcome, phase="repeated_warmup")
     session.end_phase("repeated_warmup")
@@ -158,9 +155,7 @@ def memory_read(session: Session, call: Call) -> Watch:
     if state.warmup is None or state.measurements or state.current is not None:
         return
     outcome = yield
-    used = whole(outcome.result)
-    if used is None and isinstance(outcome.result, float):
-        used = int(outcome.result)
+    used = size(outcome.result)
     if used is not None:
         state.warmup.readings.append((time.perf_counter(), used))
 
@@ -181,9 +176,11 @@ def warmup_pass(
     name = "graph_capture" if _has_budget(call) else f"{phase}_warmup"
     if current.is_validation:
         name = "validation_warmup"
-    available = call.arg("available_mem")  # in vllm-fork up to 1.21: for this pass
-    if isinstance(available, int | float):
-        session.emit(GraphBudgetSet, **{f"{current.phase}_bytes": int(available)})
+    available = size(
+        call.arg("available_mem")
+    )  # in vllm-fork up to 1.21: for this pass
+    if available is not None:
+        session.emit(GraphBudgetSet, **{f"{current.phase}_bytes": available})
     session.begin_phase(name)
     outcome = yield
     session.note_failure(outcome, phase=current.phase)
@@ -227,13 +224,12 @@ def _summarize(session: Session, call: Call, current: Pass, result: Any) -> None
     """Totals of a pass: `warmup_graphs` returns the memory first."""
     if not isinstance(result, tuple) or not result:
         return
-    used = result[0]
     captures_by_budget = _has_budget(call)
     session.emit(
         CaptureSummary,
         phase=current.phase,
         captured_reported=current.num_steps if captures_by_budget else current.total,
-        used_bytes=int(used) if isinstance(used, int | float) else None,
+        used_bytes=size(result[0]),
     )
     if captures_by_budget and result[-1] is False:
         for bucket in current.places:
@@ -308,6 +304,17 @@ def new_step(session: Session) -> Step:
     return Step(collector_s=session.collector.total_s, compiled=device.compiled())
 
 
+def readings_since(session: Session, step: Step) -> dict[str, Any]:
+    """What the garbage collector took since a step began, and what was compiled, where
+    something counts it: fields of the event."""
+    found: dict[str, Any] = {"gc_s": session.collector.total_s - step.collector_s}
+    now, before = device.compiled(), step.compiled
+    if now is not None and before is not None:
+        found["compiled"] = now.count - before.count
+        found["compile_s"] = now.duration_s - before.duration_s
+    return found
+
+
 def end_step(
     session: Session,
     outcome: Outcome,
@@ -328,7 +335,6 @@ def end_step(
     if current.is_validation:
         return
     taken = used[1] - used[0] if used else None
-    compiled = compiled_since(step)
     phase = step.phase or current.phase
     session.emit(
         WarmupStep,
@@ -343,10 +349,8 @@ def end_step(
         memory_bytes=taken,
         executed=step.executed,
         is_finished=outcome.error is None,
-        gc_s=session.collector.total_s - step.collector_s,
-        compiled=compiled.count if compiled else None,
-        compile_s=compiled.duration_s if compiled else None,
         time=step.began,
+        **readings_since(session, step),
     )
     graph = phase, step.executed or step.bucket
     is_new = graph not in state.captured and _made_graph(step)
@@ -363,16 +367,6 @@ def end_step(
             memory_bytes=taken,
             time=step.began,
         )
-
-
-def compiled_since(step: Step) -> Compiled | None:
-    """What was compiled since a step began; None where nothing counts it."""
-    now = device.compiled()
-    if now is None or step.compiled is None:
-        return None
-    return Compiled(
-        now.count - step.compiled.count, now.duration_s - step.compiled.duration_s
-    )
 
 
 def _made_graph(step: Step) -> bool:
