@@ -13,6 +13,7 @@ import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
+from warmup_insights.analysis.sentences import value_text
 from warmup_insights.model.figures import BY_NAME, contradictory
 from warmup_insights.model.summary import CompileFacts, RunSummary
 from warmup_insights.units import GIB, MIB, format_bytes, format_count, format_duration
@@ -23,7 +24,8 @@ LEAST_SHARE = 0.01
 """Of the whole difference, below which a part is not named."""
 _WORDS = {
     "weights": "weights", "profiling": "activations", "non_torch": "memory outside of PyTorch",
-    "graphs": "graphs", "margin": "memory outside of the utilisation",
+    "graphs": "graphs",
+    "margin": "memory outside of the utilisation (in use at the start, margin)",
     "other": "memory that no line accounts for",
 }  # fmt: skip
 _OUT_OF_MARGIN = "graphs, out of the margin"
@@ -281,7 +283,9 @@ def _shown(factors: Sequence[Factor]) -> str:
     """The first three with their values, and how many more there are."""
     texts = []
     for factor in factors[:3]:
-        first, second = ("absent" if v is None else v[:60] for v in factor.values)
+        first, second = (
+            "absent" if v is None else value_text(v) for v in factor.values
+        )
         texts.append(f"{factor.variable or factor.name} ({first}, {second})")
     if len(factors) > 3:
         texts.append(f"and {len(factors) - 3} more")

@@ -17,6 +17,7 @@ from warmup_insights.model.summary import (
     RunSummary,
     Serving,
     ServingEnd,
+    top_level_parts,
 )
 from warmup_insights.units import (
     format_bytes,
@@ -41,6 +42,8 @@ ORDERED = "stopped"
 """The word for serving that ended by an order; others are of a failure."""
 _SERVING_ENDS = {"shutdown": ORDERED, "error": "failed"}
 MAX_CAUSE = 200
+MAX_VALUE, MAX_ENTRY = 60, 20
+"""Characters of the value of a setting, and of an entry of a longer one that is a list."""
 SHORTEST_S = 0.1
 """Time between the first line and the last of a start-up that is worth stating."""
 
@@ -63,7 +66,8 @@ def start_sentences(summary: RunSummary) -> list[str]:
 
 
 def not_a_start(summary: RunSummary) -> str | None:
-    """What a log without a start-up holds; None where lines of an engine are in it."""
+    """What lines without a start-up hold, which may be some of a file; None where lines of
+    an engine are among them."""
     times = summary.time
     known = (times.wall_s, times.warmup_s, summary.memory, summary.buckets,
              summary.graphs, summary.sampler, summary.defrag, summary.compile,
@@ -79,8 +83,8 @@ def not_a_start(summary: RunSummary) -> str | None:
     ]
     holds = ", ".join(text for text in found if text)
     if not holds:
-        return "no start-up was read in this file"
-    return f"no start-up in this file; it holds {holds}"
+        return "no start-up was read in these lines"
+    return f"no start-up in these lines; they hold {holds}"
 
 
 def count_of(number: float, one: str, many: str | None = None) -> str:
@@ -214,11 +218,26 @@ def _broken_serving(summary: RunSummary) -> str:
     return f"serving ended{after}: {cause}" if cause is not None else ""
 
 
-def _shortened(message: str) -> str:
+def _shortened(message: str, most: int = MAX_CAUSE) -> str:
     """A message that fits into a sentence, without a full stop of its own."""
-    if len(message) <= MAX_CAUSE:
+    if len(message) <= most:
         return message.rstrip(".")
-    return f"{message[:MAX_CAUSE].rpartition(' ')[0] or message[:MAX_CAUSE]} ..."
+    return f"{message[:most].rpartition(' ')[0] or message[:most]} ..."
+
+
+def value_text(value: object) -> str:
+    """The value of a setting in a sentence: of a long list the first entries, the last and
+    how many there are, of another long text the beginning."""
+    text = " ".join(str(value).split())
+    if len(text) <= MAX_VALUE:
+        return text
+    if not (text.startswith("[") and text.endswith("]")):
+        return _shortened(text, MAX_VALUE)
+    entries = [part.strip() for part in top_level_parts(text[1:], is_closed=True)]
+    if len(entries) < 4:
+        return _shortened(text, MAX_VALUE)
+    first, second, *_, last = (_shortened(entry, MAX_ENTRY) for entry in entries)
+    return f"[{first}, {second}, ... {last}] ({len(entries)} values)"
 
 
 def _where(failure: FailureFacts) -> str:

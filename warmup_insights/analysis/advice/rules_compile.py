@@ -18,7 +18,7 @@ from warmup_insights.analysis.advice.finding import (
 from warmup_insights.analysis.advice.ways import finding_of
 from warmup_insights.analysis.causes import KeyChange, key_change
 from warmup_insights.analysis.compare import SettingRow, compare_settings
-from warmup_insights.analysis.sentences import count_of
+from warmup_insights.analysis.sentences import count_of, value_text
 from warmup_insights.analysis.summary.compilation import RECIPES
 from warmup_insights.model.summary import PHASES, CompilePart, RunSummary, is_true
 from warmup_insights.units import format_duration
@@ -205,7 +205,7 @@ def _reasons(key: KeyChange | None, rows: Sequence[SettingRow]) -> Iterator[str]
     if not rows:
         return
     shown = "; ".join(
-        f"{row.name} {str(row.values[0])[:40]}, now {str(row.values[1])[:40]}"
+        f"{row.name} {value_text(row.values[0])}, now {value_text(row.values[1])}"
         for row in rows[:MOST_SETTINGS]
     )
     more = len(rows) - MOST_SETTINGS
