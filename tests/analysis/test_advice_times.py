@@ -347,7 +347,7 @@ def test_sizes_without_bars_and_count_have_a_gain_too():
     [
         ("cuda", "FLASHINFER_WORKSPACE_BASE", "FlashInfer, DeepGEMM and Triton"),
         ("rocm", "AITER_JIT_DIR", "AITER and Triton"),
-        ("xpu", "TRITON_CACHE_DIR", "Triton compiles"),
+        ("xpu", "TRITON_CACHE_DIR", "Triton compiles: TRITON_CACHE_DIR"),
     ],
 )
 def test_caches_of_kernels_are_those_of_the_device(phase, device, setting, kept):
