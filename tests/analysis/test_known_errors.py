@@ -324,6 +324,10 @@ TEXTS = [
      "TRITON_PTXAS_PATH", {}),
     ("AssertionError: assert new_spec.page_size_bytes == max_page_size", "setting_refused",
      "no --speculative-config", {}),
+    ("AssertionError: assert self.page_size_padded >= page_size", "setting_refused",
+     "no --block-size", {}),
+    ("FloatingPointError: Invalid value (nan) encountered in sharded computation.",
+     "setting_refused", "without values that overflow", {}),
     ("NotImplementedError: Layer model.layers.1: page size is not divisible by the maximum page "
      "size and cannot be padded.", "setting_refused", "no --speculative-config", {}),
     ("AssertionError: block_size must be divisible by hash_block_size", "setting_refused",
@@ -854,15 +858,31 @@ def test_what_the_run_does_without_is_not_left_out_again():
 
 def test_a_way_for_a_setting_comes_first_where_the_run_has_it():
     text = "RuntimeError: HIP error: invalid device ordinal"
-    ways = {
-        name: [
-            "HIP_VISIBLE_DEVICES" in way
-            for way in _with({"distributed_executor_backend": name}, text)
-        ]
-        for name in ("ray", "mp")
-    }
+    ways = {}
+    for name in ("ray", "mp"):
+        config = ConfigRecorded(settings={"distributed_executor_backend": name})
+        finding = _raised(text, "", started(device_kind="rocm"), config)
+        shown = [finding.suggestion, *(way.suggestion for way in finding.ways)]
+        ways[name] = ["HIP_VISIBLE_DEVICES" in way for way in shown]
     assert ways["ray"][0]
     assert not any(ways["mp"])
+
+
+@pytest.mark.parametrize(
+    ("kind", "is_named"), [("cuda", False), ("rocm", True), (None, True)]
+)
+def test_a_way_for_another_kind_of_device_is_none(kind, is_named):
+    finding = _raised(
+        "RuntimeError: PassManager::run failed", "", started(device_kind=kind)
+    )
+    shown = [finding.suggestion, *(way.suggestion for way in finding.ways)]
+    assert ("VLLM_USE_TRITON_FLASH_ATTN=0" in shown) == is_named
+
+
+def test_an_eager_start_whose_graphs_fail_to_compile_needs_another_triton():
+    text = "torch._inductor.exc.InductorError: RuntimeError: PassManager::run failed"
+    ways = _with({"enforce_eager": True}, text)
+    assert [way.partition(" of")[0] for way in ways] == ["torch and Triton"]
 
 
 def test_a_draft_model_is_named_where_the_run_has_one():

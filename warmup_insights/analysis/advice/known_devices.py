@@ -400,7 +400,7 @@ ROWS: tuple[KnownError, ...] = (
          "A rank requested a device that is not there",
          (Way("on AMD RAY_EXPERIMENTAL_NOSET_HIP_VISIBLE_DEVICES=1 for `ray start` and the engine: "
               "otherwise Ray shows each worker one device, which the engine counts from 0 anew",
-              where={"distributed_executor_backend": "ray"}),
+              where={"distributed_executor_backend": "ray"}, devices=("rocm",)),
           Way("--tensor-parallel-size of at most the devices that are visible "
               "(`nvidia-smi -L`, CUDA_VISIBLE_DEVICES)", "more of the weights on each"),)),
         (r"libtpu.{0,20}lockfile",
@@ -478,6 +478,12 @@ ROWS: tuple[KnownError, ...] = (
     ),
     *rows(
         "setting_refused",
+        (r"FloatingPointError: [Ii]nvalid value \((nan|inf)\)",
+         "JAX looks for values that are no number, and found one in a result",
+         (Way("a checkpoint or quantisation without values that overflow (another --quantization "
+              "or --dtype): the answers with that value are wrong either way", "another build"),
+          Way("unset JAX_DEBUG_NANS and JAX_DEBUG_INFS", "the engine serves on, with wrong answers "
+              "to such requests"))),
         (r"ValueError: invalid literal for int\(\) with base 10: ('.{0,80}?')",
          "A whole number cannot be read",
          (Way("a whole number in the variable or option that has the value {1}: the frame above "

@@ -53,6 +53,10 @@ _BUILT = Way(
     "a package with kernels built already (flashinfer-jit-cache, an image of the release)",
     "a larger image",
 )
+_TRITON_RELEASE = Way(
+    "torch and Triton of a release that was made for this device, without a ptxas of another one",
+    "another image",
+)
 _WRITABLE = Way(
     "HOME, HF_HOME, VLLM_CACHE_ROOT, TRITON_CACHE_DIR and TORCHINDUCTOR_CACHE_DIR on a volume "
     "that this user may write"
@@ -602,6 +606,9 @@ ROWS: tuple[KnownError, ...] = (
           Way("a newer vLLM or torch, or the one that last started this model", "another image"),
           Way("--enforce-eager", "does not help where the function is one of the sampler or of a "
               "kernel: these are compiled all the same", kind="no help"))),
+        (r"InductorError.{0,200}?(?:PassManager::run failed|LLVM ERROR: )",
+         "Triton could not compile a kernel of a compiled graph for this device",
+         (EAGER, _TRITON_RELEASE)),
         (r"InductorError|BackendCompilerFailed|CompilationError|TritonMissing|"
          r"torch\._dynamo|torch\._inductor",
          "Compilation failed",
@@ -611,10 +618,9 @@ ROWS: tuple[KnownError, ...] = (
          "Triton could not compile a kernel for this device",
          (Way("another attention backend, where the traceback ends in a kernel of attention",
               "another kernel, which may be slower"),
-          Way("torch and Triton of a release that was made for this device, without a ptxas of "
-              "another one", "another image"),
-          Way.that_sets("another kernel of attention, on AMD before 0.11",
-                        VLLM_USE_TRITON_FLASH_ATTN="0"))),
+          _TRITON_RELEASE,
+          Way("VLLM_USE_TRITON_FLASH_ATTN=0", "another kernel of attention, before vLLM 0.11",
+              {"VLLM_USE_TRITON_FLASH_ATTN": "0"}, devices=("rocm",)))),
     ),
     *rows(
         "packages_mismatch",

@@ -47,7 +47,7 @@ def finding_of(
 ) -> Finding:
     """A finding about a failure: the first way that helps is its suggestion, of those that the
     run can take; its effect may follow from it."""
-    own = fitting(ways, facts.summary.config)
+    own = fitting(ways, facts.summary.config, facts.summary.device.kind)
     first, *others = sorted(own, key=lambda way: way.kind == "no help")
     setting = next(iter(first.changes), NO_SETTING)
     brings = effect if isinstance(effect, str) else effect(first)
