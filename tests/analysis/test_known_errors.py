@@ -885,6 +885,18 @@ def test_an_eager_start_whose_graphs_fail_to_compile_needs_another_triton():
     assert [way.partition(" of")[0] for way in ways] == ["torch and Triton"]
 
 
+def test_a_cache_in_the_type_of_mla_is_none_of_a_draft_model_without():
+    text = (
+        "ValueError: No valid attention backend found for cuda with Config(head_size=64, "
+        "kv_cache_dtype=fp8_ds_mla, block_size=64, use_mla=False, has_sink=False). Reasons: "
+        "{FLASH_ATTN: [kv_cache_dtype not supported]}."
+    )
+    settings = {"kv_cache_dtype": "fp8_ds_mla"}
+    assert _with(settings, text)[0].startswith("--kv-cache-dtype auto")
+    drafted = _with({**settings, "speculative_config": "Spec(method='dspark')"}, text)
+    assert drafted[0].startswith("no --speculative-config")
+
+
 def test_a_draft_model_is_named_where_the_run_has_one():
     text = (
         "ValueError: There is no module or parameter named 'embed_tokens' in SomeModel"

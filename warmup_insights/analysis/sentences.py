@@ -121,7 +121,7 @@ def _outcome(summary: RunSummary) -> str:
         last = "line" if summary.is_log else "event"
         return f"running: {stage}{after and f'; the last {last} came{after}'}"
     if summary.stop is not None:
-        why = _shortened(summary.stop)
+        why = shortened(summary.stop)
         return f"stopped{after}, before it was ready: {why}; the last stage is {stage}"
     return _reached(summary, after)
 
@@ -189,7 +189,7 @@ def cause_text(failure: FailureFacts) -> str:
 def _cause(kind: str, message: str) -> str:
     cause = _ENDS.get(kind)
     if cause is None:
-        cause = _shortened(message.strip()) or "an error"
+        cause = shortened(message.strip()) or "an error"
         if _ANNOUNCED.match(cause):
             cause = f"the log does not hold the cause ({cause.rstrip(':')})"
     return cause
@@ -218,7 +218,7 @@ def _broken_serving(summary: RunSummary) -> str:
     return f"serving ended{after}: {cause}" if cause is not None else ""
 
 
-def _shortened(message: str, most: int = MAX_CAUSE) -> str:
+def shortened(message: str, most: int = MAX_CAUSE) -> str:
     """A message that fits into a sentence, without a full stop of its own."""
     if len(message) <= most:
         return message.rstrip(".")
@@ -232,11 +232,11 @@ def value_text(value: object) -> str:
     if len(text) <= MAX_VALUE:
         return text
     if not (text.startswith("[") and text.endswith("]")):
-        return _shortened(text, MAX_VALUE)
+        return shortened(text, MAX_VALUE)
     entries = [part.strip() for part in top_level_parts(text[1:], is_closed=True)]
     if len(entries) < 4:
-        return _shortened(text, MAX_VALUE)
-    first, second, *_, last = (_shortened(entry, MAX_ENTRY) for entry in entries)
+        return shortened(text, MAX_VALUE)
+    first, second, *_, last = (shortened(entry, MAX_ENTRY) for entry in entries)
     return f"[{first}, {second}, ... {last}] ({len(entries)} values)"
 
 

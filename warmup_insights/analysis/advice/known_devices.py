@@ -240,6 +240,12 @@ ROWS: tuple[KnownError, ...] = (
           Way("--attention-backend TRITON_ATTN (VLLM_ATTENTION_BACKEND in older versions; "
               "TRITON_ATTN_VLLM_V1 before 0.11), or a newer vLLM, where none was set",
               "slower than a backend made for the device"))),
+        (r"kv_cache_dtype=\w{1,20}_ds_mla.{0,300}?use_mla=False",
+         "A layer that is none of MLA cannot hold its KV cache in the type of those that are",
+         (Way("no --speculative-config: the layers of its draft model take the type of the cache",
+              "no speculative decoding", where={"speculative_config": True}),
+          Way.that_sets("a cache of 16 bits holds half as many tokens as one of 8 bits",
+                        kv_cache_dtype="auto"))),
         (r"(?:FP8|fp8|[Qq]uantized) KV[ -]?cache (?:is )?not (?:yet )?supported|"
          r"kv_cache_dtype[=:]\s?'?(?!auto)\w{1,20}.{0,1500}?kv_cache_dtype not supported",
          "An attention backend does not hold the KV cache in the type that was asked for",
