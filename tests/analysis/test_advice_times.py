@@ -37,6 +37,7 @@ from tests.analysis.builders import (
     facts_of,
     generated,
     started,
+    step,
     summary_of,
 )
 from tests.helpers import REAL_LOGS, ROOT, folded, read
@@ -52,6 +53,7 @@ from warmup_insights.analysis.advice.rules_buckets import regenerated
 from warmup_insights.analysis.plan.regenerate import reproducing_settings
 from warmup_insights.model.events import (
     BucketMiss,
+    BucketRangesConfigured,
     BucketUsed,
     CaptureProgress,
     CompileFinished,
@@ -60,6 +62,7 @@ from warmup_insights.model.events import (
     GraphsCaptured,
     Note,
     PhaseMarked,
+    ServerReady,
     ServingFailure,
     WarmupFinished,
 )
@@ -780,3 +783,40 @@ def test_batches_without_adapters_need_no_graphs_of_their_own(
     events[0] = changed(events[0], version=version)
     ways = [way.suggestion for way in found(events, "capture_sizes").ways]
     assert any("cudagraph_specialize_lora" in way for way in ways) is is_offered
+
+
+def fork_steps(
+    lengths: list[int], dimensions: tuple[str, ...] = ("bs", "seq")
+) -> list[Any]:
+    """A start of vllm-fork 0.4.2 whose decode buckets took 2 s each."""
+    buckets = [(bs, length) for bs in (1, 2) for length in lengths]
+    ranges = BucketRangesConfigured(
+        phase="decode", ranges={name: [1, 1, 1] for name in dimensions},
+        parameters=["min", "step", "max"],
+    )  # fmt: skip
+    loaded = PhaseMarked(name="load_model", edge="end", duration_s=9.0, time=T0)
+    made = [
+        started("vllm-fork", version="0.4.2"), loaded, ranges, generated("decode", buckets),
+    ]  # fmt: skip
+    for number, bucket in enumerate(buckets):
+        made.append(step("decode", bucket, duration_s=2.0, time=T0 + 2.0 * number))
+    end = T0 + 2.0 * len(buckets)
+    return [*made, WarmupFinished(duration_s=end - T0, time=end), ServerReady(time=end)]
+
+
+def test_lengths_a_step_apart_are_made_by_a_step_twice_as_wide():
+    finding = found(fork_steps([*range(128, 2049, 128)]), "decode_buckets")
+    assert finding.changes == {"VLLM_DECODE_SEQ_BUCKET_STEP": 256}
+    assert "9 sequence lengths instead of 16: 14 buckets, 28 s less" in finding.effect
+    assert finding.gain_s == pytest.approx((28.0, 28.0))
+
+
+@pytest.mark.parametrize(
+    ("lengths", "dimensions"),
+    [([*range(128, 1921, 128)], ("bs", "seq")), ([128, 256, 512, 1024], ("bs", "seq")),
+     ([*range(128, 2049, 128)], ("bs", "block"))],
+)  # fmt: skip
+def test_other_lengths_have_no_wider_step(lengths, dimensions):
+    """Where the longest would be lost, where they double, and of blocks."""
+    finding = found(fork_steps(lengths, dimensions), "decode_buckets")
+    assert finding.changes == {}
