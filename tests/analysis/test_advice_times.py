@@ -820,3 +820,19 @@ def test_other_lengths_have_no_wider_step(lengths, dimensions):
     """Where the longest would be lost, where they double, and of blocks."""
     finding = found(fork_steps(lengths, dimensions), "decode_buckets")
     assert finding.changes == {}
+
+
+@pytest.mark.parametrize(
+    ("model", "is_offered"), [("a/b", True), ("a/b-INT4", False), ("a/b-W4A16", False)]
+)
+def test_weights_of_four_bits_are_not_quantised_once_more(model, is_offered):
+    events = phased(("load_weights", 60.0), extra=(config(model=model),))
+    ways = found(events, "weights_read").ways
+    assert (
+        "a quantised build of the model" in [w.suggestion for w in ways]
+    ) == is_offered
+
+
+def test_reading_as_fast_as_one_reader_can_states_so():
+    events = phased(("load_weights", 20.0), extra=(checkpoint(60.0, 10.0, "GPFS"),))
+    assert "and this start had no less" in found(events, "weights_read").effect

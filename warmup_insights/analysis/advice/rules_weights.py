@@ -15,6 +15,7 @@ from warmup_insights.analysis.advice.facts import (
     words_of,
 )
 from warmup_insights.analysis.advice.finding import Finding, severity_of, start_rule
+from warmup_insights.analysis.advice.ways import is_of_4_bits
 from warmup_insights.model.summary import OF_OTHER_RANK, CheckpointFacts, RunSummary
 from warmup_insights.rules.setting_lives import has_setting
 from warmup_insights.units import format_bytes, format_duration
@@ -134,7 +135,10 @@ def weights_read(facts: RunFacts, start: Start) -> Iterator[Finding]:
         gain, effect = _reading_gain(facts, size, seconds)
     if known is not None and known.filesystem:
         title += f" from {known.filesystem}"
-    first, *ways = _readers(facts, seconds)
+    ways = list(_readers(facts, seconds))
+    if not ways:
+        return
+    first, *ways = ways
     setting = next(iter(first.changes), "load_format")
     severity = severity_of(start.share(seconds))
     if gain is None:
@@ -187,8 +191,8 @@ def _reading_gain(
     of = "NVMe" if is_local else of
     if most <= 0.2 * seconds:
         words = (
-            f"no figure: {of} gives one reader about {rate / 1e9:.0f} GB/s, several may "
-            "get more"
+            f"no figure: {of} gives one reader about {rate / 1e9:.0f} GB/s, and this "
+            "start had no less; several may get more"
         )
         return None, words
     words = (
@@ -239,7 +243,7 @@ def _readers(facts: RunFacts, seconds: float) -> Iterator[Way]:
             "a faster disk, such as NVMe" if _is_local(known) else "a local NVMe disk"
         )
         yield Way(f"a copy of the files on {place}", "disk for the files, and the copy")
-    if not prefetches:
+    if not prefetches and not is_of_4_bits(summary):
         yield Way("a quantised build of the model", "other weights; check the quality")
 
 
