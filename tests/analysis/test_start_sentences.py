@@ -16,6 +16,7 @@ from warmup_insights.analysis.sentences import (
     ranks_text,
     start_sentences,
     value_text,
+    without_hint,
 )
 from warmup_insights.analysis.summary import summarize
 from warmup_insights.ingest.find import find_files
@@ -303,3 +304,13 @@ def test_a_process_of_a_tpu_drives_several_devices(kind, ranks, text):
 )  # fmt: skip
 def test_a_long_value_is_no_cut_list(value, text):
     assert value_text(value) == text
+
+
+@pytest.mark.parametrize(
+    "hint",
+    ["; Set TORCHDYNAMO_VERBOSE=1 for the internal stack trace",
+     "\n\nSet TORCHDYNAMO_VERBOSE=1 for the internal stack trace", ""],
+)  # fmt: skip
+def test_the_hint_of_torch_is_no_part_of_an_error(hint):
+    text = "InductorError: RuntimeError: PassManager::run failed"
+    assert without_hint(f"{text}{hint}") == text

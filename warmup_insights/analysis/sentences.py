@@ -34,6 +34,7 @@ _ANNOUNCED = re.compile(
     r"Traceback \(most recent call last\)$"
 )
 """What only states that something failed."""
+_HINT = re.compile(r"[;\s]{0,20}(?:Set|You can set) TORCH(?:DYNAMO_VERBOSE|_LOGS)=")
 _ENDS = {
     "out_of_memory": "out of memory", "no_kv_cache": "no room for the KV cache",
     "killed": "the process was killed",
@@ -189,7 +190,7 @@ def cause_text(failure: FailureFacts) -> str:
 def _cause(kind: str, message: str) -> str:
     cause = _ENDS.get(kind)
     if cause is None:
-        cause = shortened(message.strip()) or "an error"
+        cause = shortened(without_hint(message).strip()) or "an error"
         if _ANNOUNCED.match(cause):
             cause = f"the log does not hold the cause ({cause.rstrip(':')})"
     return cause
@@ -216,6 +217,11 @@ def _broken_serving(summary: RunSummary) -> str:
     cause, lasted = serving_cause(summary), summary.serving_or_none.duration_s
     after = f" after {format_duration(lasted)}" if lasted else ""
     return f"serving ended{after}: {cause}" if cause is not None else ""
+
+
+def without_hint(message: str) -> str:
+    """An error without the hint of torch on how to get more of its trace."""
+    return _HINT.split(message, maxsplit=1)[0]
 
 
 def shortened(message: str, most: int = MAX_CAUSE) -> str:

@@ -24,7 +24,7 @@ from warmup_insights.analysis.advice.stated import (
     without_library,
 )
 from warmup_insights.analysis.advice.ways import finding_of, num_ranks
-from warmup_insights.analysis.sentences import progress_text
+from warmup_insights.analysis.sentences import progress_text, without_hint
 from warmup_insights.bucketing.base import GPUS
 from warmup_insights.model.phases import phase_words
 from warmup_insights.model.summary import PHASES, RunSummary, is_true
@@ -54,7 +54,7 @@ _QUOTES = re.compile(r"Worker failed with error '\w")
 
 def shown_message(found: Failed) -> str:
     """The text of an error on one line, cut where it is long."""
-    text = " ".join(found.message.split())
+    text = " ".join(without_hint(found.message).split())
     if len(text) <= MAX_MESSAGE:
         return text.rstrip(".")
     return f"{text[:MAX_MESSAGE].rpartition(' ')[0]} …"

@@ -340,9 +340,9 @@ def triton_kernels(facts: RunFacts, start: Start) -> Iterator[Finding]:
         "decodes, so that Triton compiles its kernels.",
         {"model_warmup_s": seconds, "start_s": start.wall_s},
         _TRITON,
-        f"{_TRITON} with a folder on a volume that stays, the same for every configuration",
-        f"kernels that an earlier start compiled are loaded; {shown}; where it is not set, torch "
-        "puts them beside the graphs of one configuration, and ~/.triton/cache has the others",
+        f"{_TRITON} with a folder on a volume that stays",
+        "kernels that an earlier start compiled are loaded, whatever its settings; otherwise they "
+        f"are beside the graphs of one configuration, or in ~/.triton/cache; {shown}",
         price="disk; the first start with these versions still compiles",
         phase="model_warmup",
         part_s=seconds,
