@@ -324,6 +324,9 @@ TEXTS = [
      "TRITON_PTXAS_PATH", {}),
     ("AssertionError: assert new_spec.page_size_bytes == max_page_size", "setting_refused",
      "no --speculative-config", {}),
+    ("ValueError: Unsupported mxfp4_backend for Mxfp4MoEMethod: Mxfp4MoeBackend.ONE_KERNEL. "
+     "Expected TRTLLM, Triton, AITER, or XPU backend.", "setting_refused",
+     "--moe-backend marlin", {}),
     ("AssertionError: assert self.page_size_padded >= page_size", "setting_refused",
      "no --block-size", {}),
     ("FloatingPointError: Invalid value (nan) encountered in sharded computation.",

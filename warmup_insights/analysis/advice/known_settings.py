@@ -394,6 +394,11 @@ ROWS: tuple[KnownError, ...] = (
           Way("no --speculative-config, or --kv-cache-dtype auto, for one start where they are "
               "set: a draft model or another type changes the sizes", "what they set"),
           Way("a newer vLLM, which pads such blocks", "another image"))),
+        (r"Unsupported mxfp4_backend for Mxfp4MoEMethod: Mxfp4MoeBackend\.(\w{1,60})",
+         "The weights cannot be laid out for the kernel of experts that was chosen",
+         (Way("--moe-backend marlin, or triton where the device has it: {1} was chosen",
+              "slower experts than with a kernel made for the device"),
+          Way("a newer vLLM, whose choice fits the weights", "another image"))),
         (r"assert self\.page_size_padded >= ",
          "A block of the KV cache is smaller than the state of a Mamba layer, which it has to hold",
          (Way("no --block-size: the engine picks one whose blocks hold a state, unless the plugin "
