@@ -569,7 +569,12 @@ def test_a_compile_cache_that_is_kept_is_no_change():
 
 @pytest.mark.parametrize(
     ("version", "follows"),
-    [("0.5.5", True), ("0.1.dev3896+ga491", False), ("0.8.3", False)],
+    [
+        ("0.5.5", True),
+        ("0.6.4.post1", True),
+        ("0.1.dev3896+ga491", False),
+        ("0.7.3", False),
+    ],
 )
 def test_graphs_of_an_engine_before_v1_follow_the_number_of_requests(version, follows):
     made = captured(SIZES, 200.0, None)
