@@ -444,10 +444,10 @@ def encoder_profile(facts: RunFacts, start: Start) -> Iterator[Finding]:
     "the first pass through the model took 10 s and 5 % of the start or more "
     "(CUDA, ROCm, XPU)",
     "phase profile_run; another start for the gain",
-    formula="seconds less the shortest of other starts of the same model, version and "
+    formula="0 to seconds less the shortest of other starts of the same model, version and "
     "device",
-    margin="no gain without another start: kernels compiled at first use are kept, "
-    "swapping is not",
+    margin="no gain without another start, which may have had other settings: kernels compiled at "
+    "first use are kept, swapping is not",
     source="vLLM v1/worker/gpu_worker.py determine_available_memory",
     example="vLLM 0.25.1 with 93 GiB of weights and 19 GiB of host memory: 630 of 1,478 s",
 )
@@ -476,7 +476,7 @@ def profile_run(facts: RunFacts, start: Start) -> Iterator[Finding]:
         "are kept, swapping is not",
         (f"{format_bytes(size)} of weights, {format_bytes(room)} of host memory available "
          "before loading",) if size and room and size > room else (),
-        gain_s=(seconds - min(seen), seconds - min(seen)) if seen else None,
+        gain_s=(0.0, seconds - min(seen)) if seen else None,
         price="disk for the caches",
         phase="profile_run",
         part_s=seconds,
