@@ -850,3 +850,14 @@ def test_a_quicker_first_pass_of_another_start_bounds_the_gain():
     quick = phased(("profile_run", 5.0), ("load_model", 30.0), extra=(*own,))
     finding = found(slow, "profile_run", history=[summary_of(quick, "bbb")])
     assert finding.gain_s == (0.0, 55.0)
+
+
+@pytest.mark.parametrize(
+    ("root", "text"),
+    [("/root/.cache/vllm", "VLLM_CACHE_ROOT on a volume"),
+     ("/scratch/cache-1046", "/scratch/cache-1046 kept, and the same")],
+)  # fmt: skip
+def test_a_root_that_is_set_is_to_be_the_same_in_every_start(root, text):
+    path = f"{root}/torch_compile_cache/3504b55d14/rank_0_0/backbone"
+    finding = found(compiled(52.0, path=path), "compile_cache")
+    assert finding.suggestion.startswith(text)

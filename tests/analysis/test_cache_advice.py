@@ -165,7 +165,7 @@ def test_settings_that_changed_with_the_key_are_named():
     new = with_length(start("978868eca3", "bbb"), 8192)
     finding = missed(new, [old])
     assert "max_model_len 4096, now 8192" in finding.details[0]
-    assert finding.suggestion.startswith("VLLM_CACHE_ROOT on a volume")
+    assert finding.suggestion.startswith("/data/cache/vllm kept, and the same")
 
 
 def test_a_directory_that_is_kept_needs_no_volume_when_settings_changed():

@@ -163,7 +163,7 @@ def compile_cache(facts: RunFacts, start: Start) -> Iterator[Finding]:
     is_kept = is_kept or (bool(other) and is_root_kept(facts))
     if is_kept and not is_dominant and key is None and not other:
         return
-    setting, change = _kept_by(is_off=is_off, where=where if is_kept else "")
+    setting, change = _kept_by(where, is_off=is_off, is_kept=is_kept)
     if key is not None:
         setting, change = key_advice(key)
     stated = f", {format_duration(spent)} of it" if spent < part else ""
@@ -220,17 +220,30 @@ def _reasons(key: KeyChange | None, rows: Sequence[SettingRow]) -> Iterator[str]
     )
 
 
-def _kept_by(*, is_off: bool, where: str) -> tuple[str, str]:
-    """Setting and change; `where` is the directory if it outlives the start."""
+def _kept_by(where: str, *, is_off: bool, is_kept: bool) -> tuple[str, str]:
+    """Setting and change; `where` is the directory, `is_kept` whether it outlives the start."""
     if is_off:
         return "VLLM_DISABLE_COMPILE_CACHE", "unset VLLM_DISABLE_COMPILE_CACHE"
-    if where:
+    if is_kept and where:
         where = _RANK.sub("", where)
         return "VLLM_CACHE_ROOT", f"nothing: what was compiled is in {where}; keep it"
+    root = _own_root(where)
+    if root is not None:
+        return (
+            "VLLM_CACHE_ROOT",
+            f"{root} kept, and the same VLLM_CACHE_ROOT in every start",
+        )
     return (
         "VLLM_CACHE_ROOT",
         "VLLM_CACHE_ROOT on a volume that outlives the container",
     )
+
+
+def _own_root(where: str) -> str | None:
+    """The root of the cache where it was set: another than `~/.cache/vllm`."""
+    root, found, _ = where.partition("/torch_compile_cache/")
+    is_own = bool(found) and not root.endswith("/.cache/vllm")
+    return root if is_own and "redacted" not in root else None
 
 
 def _loaded(other: RunSummary, where: str) -> bool:
