@@ -855,6 +855,7 @@ def test_a_quicker_first_pass_of_another_start_bounds_the_gain():
 @pytest.mark.parametrize(
     ("root", "text"),
     [("/root/.cache/vllm", "VLLM_CACHE_ROOT on a volume"),
+     ("/tmp/vllm-cache", "VLLM_CACHE_ROOT on a volume"),
      ("/scratch/cache-1046", "/scratch/cache-1046 kept, and the same")],
 )  # fmt: skip
 def test_a_root_that_is_set_is_to_be_the_same_in_every_start(root, text):

@@ -240,9 +240,11 @@ def _kept_by(where: str, *, is_off: bool, is_kept: bool) -> tuple[str, str]:
 
 
 def _own_root(where: str) -> str | None:
-    """The root of the cache where it was set: another than `~/.cache/vllm`."""
+    """The root of the cache where it was set: another than `~/.cache/vllm`, and no folder that
+    goes with the host's or the container's end."""
     root, found, _ = where.partition("/torch_compile_cache/")
-    is_own = bool(found) and not root.endswith("/.cache/vllm")
+    is_lost = root.startswith(("/tmp/", "/var/tmp/", "/dev/shm/"))
+    is_own = bool(found) and not is_lost and not root.endswith("/.cache/vllm")
     return root if is_own and "redacted" not in root else None
 
 
