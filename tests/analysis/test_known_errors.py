@@ -327,6 +327,10 @@ TEXTS = [
     ("ValueError: Unsupported mxfp4_backend for Mxfp4MoEMethod: Mxfp4MoeBackend.ONE_KERNEL. "
      "Expected TRTLLM, Triton, AITER, or XPU backend.", "setting_refused",
      "--moe-backend marlin", {}),
+    ("RuntimeError: Failed to execute the model status=1006 message=Execution Out-Of-Bounds "
+     "Memory Access", "device_unreachable", "a checkpoint, tokenizer and limits", {}),
+    ("subprocess.CalledProcessError: Command '' died with <Signals.SIGHUP: 1>.", "build_failed",
+     "what neuronx-cc printed", {}),
     ("AssertionError: assert self.page_size_padded >= page_size", "setting_refused",
      "no --block-size", {}),
     ("FloatingPointError: Invalid value (nan) encountered in sharded computation.",
@@ -1051,6 +1055,18 @@ def test_the_part_in_which_a_traceback_ends_is_left_out_or_renewed(
     (finding,) = advise(facts_of([recorded, failure]))
     ways = [finding.suggestion, *(way.suggestion for way in finding.ways)]
     assert ways[0].startswith(change) if change else module in str(finding)
+
+
+@pytest.mark.parametrize(
+    "message",
+    ["subprocess.CalledProcessError: Command 'x' returned non-zero exit status 1.",
+     "RuntimeError: Some call failed with status=7", "TimeoutError: nothing came"],
+)  # fmt: skip
+def test_a_package_that_only_reports_an_error_needs_no_other_version(message):
+    failure = Failure(failure="error", message=message, module="somepackage/core.py")
+    (finding,) = advise(facts_of([failure]))
+    ways = [finding.suggestion, *(way.suggestion for way in finding.ways)]
+    assert not any(way.startswith("somepackage of the version") for way in ways)
 
 
 def test_an_error_that_names_a_file_of_a_part_has_its_way():

@@ -468,6 +468,13 @@ ROWS: tuple[KnownError, ...] = (
           Way("the lines below the error (EZ9999, errorStr) and ~/ascend/log/debug/plog: what the "
               "device reports of its kernel"),
           EAGER)),
+        (r"Failed to execute the model status=\d{1,5} message=Execution Out-Of-Bounds|NRT_EXEC_OOB",
+         "The Neuron device met an index outside of a table in a compiled model",
+         (Way("a checkpoint, tokenizer and limits that fit the model that was compiled: lines of "
+              "weights that were not initialised, or of a model taken for another one, name what does "
+              "not", "another checkpoint, or a model that the release supports"),
+          Way("the lines of the runtime above the error (NRT, NMGR): the first of them names the "
+              "compiled model and its bucket", "the log holds no more", kind="look"))),
         (r"UR_RESULT_ERROR_(?:DEVICE_LOST|OUT_OF_RESOURCES)",
          "The Intel device was lost, or its driver has no resources left",
          (_INTEL_DRIVER,

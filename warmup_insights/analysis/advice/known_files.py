@@ -606,6 +606,12 @@ ROWS: tuple[KnownError, ...] = (
           Way("a newer vLLM or torch, or the one that last started this model", "another image"),
           Way("--enforce-eager", "does not help where the function is one of the sampler or of a "
               "kernel: these are compiled all the same", kind="no help"))),
+        (r"CalledProcessError: Command '' died with <Signals\.SIGHUP: 1>",
+         "The compiler of Neuron failed: the libraries give -1 for it, and no signal was sent",
+         (Way("what neuronx-cc printed above the error, or its log (log-neuron-cc.txt) in the folder "
+              "of the compilation", "the error itself does not hold the cause", kind="look"),
+          Way("more host memory, or fewer compilations at once: dmesg shows whether the kernel ended "
+              "the compiler", "host memory"))),
         (r"InductorError.{0,200}?(?:PassManager::run failed|LLVM ERROR: )",
          "Triton could not compile a kernel of a compiled graph for this device",
          (EAGER, _TRITON_RELEASE)),

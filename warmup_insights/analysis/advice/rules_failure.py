@@ -156,6 +156,11 @@ MODELS_TRANSFORMERS = Way(
     "config.json), where the frames lead through transformers or code of the model",
     "models that need another one do not load",
 )
+_REPORTED = re.compile(
+    r"\b(?:CalledProcess|FloatingPoint|OS|IO|Connection|Timeout|Permission|FileNotFound)Error\b|"
+    r"\bstatus=\d"
+)
+"""Errors that a package only reports: of a program that it called, of the system, of a device."""
 _OF_PARTS = re.compile(r"\b[\w/]{1,80}\.py\b|\[(?i:aiter)\]")
 """Files, and libraries of kernels by what their lines begin with."""
 
@@ -170,6 +175,8 @@ def _of_the_part(facts: RunFacts, found: Failed) -> Iterator[Way]:
     package = (found.module or "").partition("/")[0]
     if package in ("transformers", "transformers_modules", "tokenizers"):
         yield MODELS_TRANSFORMERS
+    elif _REPORTED.search(found.message):
+        return
     elif package and not package.startswith(("vllm", "torch", "tpu_inference")):
         yield Way(
             f"{package} of the version that this vLLM names (`pip check`): the traceback ends "

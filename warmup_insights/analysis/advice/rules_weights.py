@@ -185,7 +185,8 @@ def _reading_gain(
         words += "cache or the disk"
         return (0.0, seconds - best), words
     name = known.filesystem if known is not None else None
-    is_local = _is_local(known)
+    # After prefetching by several readers only another disk is quicker.
+    is_local = _is_local(known) or filled is not None
     rate = LOCAL_RATE if is_local else NETWORK_RATE
     most = seconds - size / rate
     of = "a network file system" if name is not None else "most storage"
@@ -232,14 +233,15 @@ def _readers(facts: RunFacts, seconds: float) -> Iterator[Way]:
         for name in ("runai_streamer", "fastsafetensors")
         if has_setting(summary, f"load_format={name}")
     ]
-    if formats and is_plain:
+    filled = _filled_s(summary)
+    is_of_disk = filled is not None and filled >= FILLED_SHARE * seconds
+    if formats and is_plain and not is_of_disk:
         why = "" if prefetches or (is_prefetched and known) else _not_prefetched(known)
         yield Way(
             f"--load-format {' or '.join(formats)}: several readers at once",
             f"the package of that name in the image{why}",
         )
-    filled = _filled_s(summary)
-    if filled is None or filled >= FILLED_SHARE * seconds:
+    if filled is None or is_of_disk:
         place = (
             "a faster disk, such as NVMe" if _is_local(known) else "a local NVMe disk"
         )
