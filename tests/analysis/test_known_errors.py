@@ -331,6 +331,9 @@ TEXTS = [
      "Memory Access", "device_unreachable", "a checkpoint, tokenizer and limits", {}),
     ("subprocess.CalledProcessError: Command '' died with <Signals.SIGHUP: 1>.", "build_failed",
      "what neuronx-cc printed", {}),
+    ("RuntimeError: Check failed: (status == cudaSuccess) is false: BatchPrefillWithPagedKVCache "
+     "failed with error invalid argument", "device_unsupported", "--attention-backend TRITON_ATTN",
+     {}),
     ("AssertionError: assert self.page_size_padded >= page_size", "setting_refused",
      "no --block-size", {}),
     ("FloatingPointError: Invalid value (nan) encountered in sharded computation.",

@@ -226,8 +226,13 @@ ROWS: tuple[KnownError, ...] = (
          (Way("VLLM_DISABLED_KERNELS with the name after `Selected` above, where the log has "
               "that line: the engine takes the next kernel", "slower, where the next one is"),
           OTHER_BUILD, OTHER_WEIGHTS)),
+        (r"(?:Prefill|Decode)With\w{1,30}KVCache\w{0,40} failed",
+         "The attention of FlashInfer does not run on this device or with these sizes",
+         (Way("--attention-backend TRITON_ATTN (VLLM_ATTENTION_BACKEND in older versions; "
+              "TRITON_ATTN_VLLM_V1 before 0.11)", "slower attention, where FlashInfer's runs"),
+          Way("a newer vLLM with its FlashInfer, which know the device", "another image"))),
         (r"[Ff]ailed to (?:initialize|run) cutlass|TMA WS grouped|"
-         r"(?:(?:Prefill|Decode)With\w{1,30}KVCache|TopK|TopP|Sampling)\w{0,40} failed",
+         r"(?:TopK|TopP|Sampling)\w{0,40} failed",
          "A kernel of FlashInfer does not run on this device or with these sizes",
          (Way("another backend than FlashInfer: --moe-backend (triton, marlin) for one of experts, "
               "--attention-backend for one of attention, VLLM_USE_FLASHINFER_SAMPLER=0 for a sampler",
