@@ -334,6 +334,11 @@ TEXTS = [
     ("RuntimeError: Check failed: (status == cudaSuccess) is false: BatchPrefillWithPagedKVCache "
      "failed with error invalid argument", "device_unsupported", "--attention-backend TRITON_ATTN",
      {}),
+    ("ValueError: Resource axis: attn_dp of PartitionSpec(None, 'attn_dp') is not found in mesh: "
+     "('data', 'model').", "setting_refused", "NEW_MODEL_DESIGN=1", {"NEW_MODEL_DESIGN": "1"}),
+    ("ValueError: There is no module or parameter named 'a.layers.0.b.weight' in SomeModel. The "
+     "available parameters belonging to a.layers.0.b (JaxLinear) are: set()", "model_unsupported",
+     "no quantisation of your own", {}),
     ("AssertionError: assert self.page_size_padded >= page_size", "setting_refused",
      "no --block-size", {}),
     ("FloatingPointError: Invalid value (nan) encountered in sharded computation.",

@@ -85,7 +85,7 @@ def not_a_start(summary: RunSummary) -> str | None:
     holds = ", ".join(text for text in found if text)
     if not holds:
         return "no start-up was read in these lines"
-    return f"no start-up in these lines; they hold {holds}"
+    return f"no start-up in these lines; {holds}"
 
 
 def count_of(number: float, one: str, many: str | None = None) -> str:

@@ -521,6 +521,11 @@ ROWS: tuple[KnownError, ...] = (
               "llm-compressor, `modules_to_not_convert` of others)", "another checkpoint"),
           Way("--quantization, where config.json lacks its quantization_config"),
           _ONE_DRAFT)),
+        (r"no module or parameter named .{0,400}\(Jax\w{1,40}\) are: set\(\)",
+         "A layer has no parameters when its weights are loaded (tpu-inference)",
+         (Way("no quantisation of your own in --additional-config (Qwix), or one after loading: "
+              "use_abstract_model false there", "the whole model is loaded before"),
+          Way("a tpu-inference as new as the checkpoint", "another image"))),
         (r"KeyError: '(?:[\w.]{1,80}\.)?layers\.\d|no module or parameter named|not initialized from checkpoint|size mismatch for (?!mm_hash|layer )|"
          r"^ValueError: (?i:unexpected|unknown|missing) (?:[\w./-]{1,30} ){0,4}(?:weight|tensor|parameter)s?\b(?! type)|"
          r"Attempted to load weight|Tried to load weights of size|: assert .{0,100}loaded_weight\.(?:shape|size|numel)",

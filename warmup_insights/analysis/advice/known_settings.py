@@ -394,6 +394,11 @@ ROWS: tuple[KnownError, ...] = (
           Way("no --speculative-config, or --kv-cache-dtype auto, for one start where they are "
               "set: a draft model or another type changes the sizes", "what they set"),
           Way("a newer vLLM, which pads such blocks", "another image"))),
+        (r"Resource axis: (\w{1,40}) of PartitionSpec.{0,300}is not found in mesh",
+         "The model divides its tensors along an axis that the mesh of the devices does not have",
+         (Way("NEW_MODEL_DESIGN=1: tpu-inference makes a mesh with more axes ({1} was wanted)",
+              "another division of the model", {"NEW_MODEL_DESIGN": "1"}),
+          Way("another MODEL_IMPL_TYPE, whose model needs fewer axes", "another implementation"))),
         (r"Unsupported mxfp4_backend for Mxfp4MoEMethod: Mxfp4MoeBackend\.(\w{1,60})",
          "The weights cannot be laid out for the kernel of experts that was chosen",
          (Way("--moe-backend marlin, or triton where the device has it: {1} was chosen",

@@ -156,6 +156,10 @@ MODELS_TRANSFORMERS = Way(
     "config.json), where the frames lead through transformers or code of the model",
     "models that need another one do not load",
 )
+_FRAMEWORKS = (
+    "vllm", "torch", "tpu_inference", "jax", "neuronx", "libneuronxla", "habana_frameworks",
+)  # fmt: skip
+"""Packages in which most tracebacks end, whatever was wrong."""
 _REPORTED = re.compile(
     r"\b(?:CalledProcess|FloatingPoint|OS|IO|Connection|Timeout|Permission|FileNotFound)Error\b|"
     r"\bstatus=\d"
@@ -177,7 +181,7 @@ def _of_the_part(facts: RunFacts, found: Failed) -> Iterator[Way]:
         yield MODELS_TRANSFORMERS
     elif _REPORTED.search(found.message):
         return
-    elif package and not package.startswith(("vllm", "torch", "tpu_inference")):
+    elif package and not package.startswith(_FRAMEWORKS):
         yield Way(
             f"{package} of the version that this vLLM names (`pip check`): the traceback ends "
             f"in its {found.module}",
