@@ -339,6 +339,11 @@ TEXTS = [
     ("ValueError: There is no module or parameter named 'a.layers.0.b.weight' in SomeModel. The "
      "available parameters belonging to a.layers.0.b (JaxLinear) are: set()", "model_unsupported",
      "no quantisation of your own", {}),
+    ("ValueError: No supported config format found in owner/model", "model_access", "HF_TOKEN", {}),
+    ('RuntimeError: nrt_tensor_allocate status=4 message="Allocation Failure"',
+     "device_unsupported", "a smaller --max-model-len", {}),
+    ("zmq.error.ZMQError: Operation not supported", "failure_unexplained",
+     "the error of the process that ended is above it", {}),
     ("AssertionError: assert self.page_size_padded >= page_size", "setting_refused",
      "no --block-size", {}),
     ("FloatingPointError: Invalid value (nan) encountered in sharded computation.",

@@ -288,6 +288,12 @@ ROWS: tuple[KnownError, ...] = (
               "shorter requests, or fewer at once"),
           Way("a newer tpu-inference, whose kernels need less of it", "another image"),
           _ON_CHIP)),
+        (r"nrt_tensor_allocate status=4",
+         "The memory of the Neuron cores is full",
+         (Way("a smaller --max-model-len or --max-num-seqs: the KV cache follows from them",
+              "shorter requests, or fewer at once"),
+          Way("a larger --tensor-parallel-size, with as many cores for the process "
+              "(NEURON_RT_VISIBLE_CORES)", "more cores, which hold a part each"))),
         (r"memory space vmem",
          "A kernel needs more of the memory on the chip of the TPU than it has",
          (Way("a newer tpu-inference, whose kernels fit this chip and model, or LIBTPU_INIT_ARGS="

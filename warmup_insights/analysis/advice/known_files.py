@@ -304,6 +304,11 @@ ROWS: tuple[KnownError, ...] = (
          (Way("the name as the hub has it (owner/name), or a path that exists inside the "
               "container: check the mount"),
           Way("HF_TOKEN, where the model is private", "a secret for the container"))),
+        (r"No supported config format found in \S{1,200}",
+         "No configuration of the model could be read: it is not there, or the hub did not give it",
+         (_HF_TOKEN,
+          Way("a way to the hub from inside the container (proxy, HF_ENDPOINT), or a complete local "
+              "folder with config.json as --model", "none, or disk"))),
         (r"401 Client Error",
          "The hub wants a login",
          (_HF_TOKEN, _LOCAL_COPY)),

@@ -53,8 +53,8 @@ ROWS: tuple[KnownError, ...] = (
         (r"placement group|placement_group|Current node has no GPU|enough resources|"
          r"number of required \w{1,10} exceeds|can fulfill resource request",
          "Ray has no place for all ranks",
-         (Way("`ray status`: all nodes joined, GPUs free, no dead placement group; tensor times "
-              "pipeline parallel size at most the GPUs of the cluster"),
+         (Way("`ray status`: all nodes joined, devices free, no dead placement group; tensor "
+              "times pipeline parallel size at most the devices of the cluster"),
           Way("end what holds them: an earlier engine keeps its placement group until its "
               "driver ends", "that engine"),
           _RAY_ADDRESS)),

@@ -44,10 +44,10 @@ _KERNEL = "dmesg -T | grep -i 'killed process' on the host"
 
 
 _ABOVE = re.compile(
-    r"root cause|stack ?trace|Failed core proc|^Executor failed|(?:died|exited) unexpectedly|"
+    r"ZMQError: Operation not supported|root cause|stack ?trace|Failed core proc|^Executor failed|(?:died|exited) unexpectedly|"
     r"(?:Core|core|[Ee]ngine|WorkerProc) initialization failed"
 )
-"""Of errors that only announce another one."""
+"""Of errors that only announce another one; a socket that was closed supports nothing."""
 _QUOTES = re.compile(r"Worker failed with error '\w")
 """The executor quotes what its worker raised (vLLM `v1/executor/multiproc_executor.py`)."""
 
