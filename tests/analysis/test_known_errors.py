@@ -344,6 +344,13 @@ TEXTS = [
      "device_unsupported", "a smaller --max-model-len", {}),
     ("zmq.error.ZMQError: Operation not supported", "failure_unexplained",
      "the error of the process that ended is above it", {}),
+    ("ray.exceptions.RayChannelTimeoutError: System error: Timed out waiting for object available "
+     "to read. ObjectID: 00", "ranks_not_connected", "the lines of each rank", {}),
+    ("ValueError: For FP8 Fused MoE layers, only per-tensor scales for weights and activations are "
+     "supported. Found num_bits=8", "device_unsupported", "a newer vLLM", {}),
+    ("RuntimeError: Bad StatusOr access: INTERNAL: Mosaic failed to compile TPU kernel: Not "
+     "Implemented: The last dim size is not 128 in original base memref.", "device_unsupported",
+     "a newer release for TPU", {}),
     ("AssertionError: assert self.page_size_padded >= page_size", "setting_refused",
      "no --block-size", {}),
     ("FloatingPointError: Invalid value (nan) encountered in sharded computation.",

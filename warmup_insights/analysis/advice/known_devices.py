@@ -215,6 +215,14 @@ ROWS: tuple[KnownError, ...] = (
          (Way("another build of the model: 16 bits, or a quantisation that the documentation "
               "names for {1}", "another checkpoint; check its quality and size"),
           Way("a newer vLLM or plugin, where it has kernels for it", "another image"))),
+        (r"FP8 Fused MoE layers, only per-tensor scales",
+         "The kernels of this version take other scales of FP8 experts than the checkpoint has",
+         (Way("a newer vLLM, whose kernels take scales per channel and token", "another image"),
+          OTHER_WEIGHTS)),
+        (r"Mosaic failed to compile TPU kernel.{0,200}last dim size is not 128",
+         "A kernel of the TPU needs heads of 128 values, or a whole multiple, which the model has not",
+         (Way("a newer release for TPU, which pads such heads", "another image"),
+          Way("another model", "its answers"))),
         (r"Failed to find a kernel that can implement the (\w{1,40})",
          "No kernel of this build does what the quantisation needs on this device",
          (Way("what the lines under the error name for each kernel: a setting, or the "

@@ -43,6 +43,12 @@ ROWS: tuple[KnownError, ...] = (
          "Ray or Python of this node is of another version than that of the cluster",
          (Way("one image for all nodes, or the same Ray and Python on each: the lines below the error "
               "name both sides"),)),
+        (r"RayChannelTimeoutError|Timed out waiting for object available to read",
+         "A rank did not answer within the time that Ray waits for a step",
+         (Way("the lines of each rank before the error: one that failed, or that compiles or "
+              "waits for another", "the line itself holds no cause", kind="look"),
+          Way("RAY_CGRAPH_get_timeout with more seconds (vLLM sets 300), where a step takes so long",
+              "a rank that hangs is found later", {"RAY_CGRAPH_get_timeout": "1200"}))),
         (r"Every node should have a unique IP address",
          "Ray and vLLM know a node by different addresses",
          (_RAY_ADDRESS,)),

@@ -346,12 +346,13 @@ def _late(
         else "; most of the others were as late as the last."
     )
     streamer = "load_format=fastsafetensors"
-    change = "a local copy of the files on each node"
+    change, price = "a local copy of the files on each node", "disk for the files"
     if (
         has_setting(facts.summary, streamer)
         and facts.summary.config.get("load_format") in _PLAIN
     ):
         change = f"--load-format fastsafetensors, which divides the reading between the ranks, or {change}"
+        price = f"the package of that name in the image, or {price}"
     return Finding(
         severity_of(start.share(behind)),
         title,
@@ -362,7 +363,7 @@ def _late(
         if is_alone
         else "no figure: what the ranks share, such as the storage, sets the pace",
         gain_s=(0.0, behind) if is_alone else None,
-        price="the package of that name in the image, or disk for the files",
+        price=price,
         phase=phase + OF_OTHER_RANK,
         part_s=waited,
     )
