@@ -143,7 +143,12 @@ TEXTS = [
     ("ValueError: Bfloat16 is only supported on GPUs with compute capability of at least "
      "8.0.", "device_unsupported", "--dtype half", {"dtype": "half"}),
     ("RuntimeError: Triton Error [CUDA]: device kernel image is invalid",
-     "device_unsupported", "made for this device", {}),
+     "device_unsupported", "a newer driver on the host", {}),
+    ("RuntimeError: CUDA error: device kernel image is invalid", "device_unsupported",
+     "made for this device", {}),
+    ("ValueError: `use_cache` was set to `True` but the loaded model only supports "
+     "`use_cache=False`. Please load your current model with `use_cache=False`",
+     "model_access", "an export with use_cache=True", {}),
     ("triton.runtime.errors.OutOfResources: out of resource: shared memory, Required: 131072",
      "device_unsupported", "backend", {}),
     ("RuntimeError: Error 803: system has unsupported display driver / cuda driver "

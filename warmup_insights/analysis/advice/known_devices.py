@@ -203,6 +203,12 @@ ROWS: tuple[KnownError, ...] = (
               "them", "slower kernels, where they use them"),
           Way("another --attention-backend, or a newer vLLM for XPU, whose kernels do without",
               "another image"))),
+        (r"Triton Error \[CUDA\]: device kernel image is invalid",
+         "The driver does not load a kernel that Triton compiled for this device: it is older than "
+         "the ptxas of this Triton",
+         (_NEWER_DRIVER,
+          Way("torch with Triton for the CUDA that the driver has (`nvidia-smi`), or TRITON_PTXAS_PATH "
+              "with a ptxas of that CUDA", "another image"))),
         (r"no kernel image is available|invalid device function|kernel image is invalid|is not compatible with the current PyTorch "
          r"installation|hipErrorNoBinaryForGpu",
          "The build has no kernels for this device",

@@ -304,6 +304,10 @@ ROWS: tuple[KnownError, ...] = (
          (Way("the name as the hub has it (owner/name), or a path that exists inside the "
               "container: check the mount"),
           Way("HF_TOKEN, where the model is private", "a secret for the container"))),
+        (r"only supports `use_cache=False`",
+         "The model was exported without a KV cache, which vLLM needs",
+         (Way("an export with use_cache=True (optimum-cli, task text-generation-with-past), or the folder "
+              "of the original model", "another export"),)),
         (r"No supported config format found in \S{1,200}",
          "No configuration of the model could be read: it is not there, or the hub did not give it",
          (_HF_TOKEN,

@@ -47,8 +47,9 @@ ROWS: tuple[KnownError, ...] = (
          "A rank did not answer within the time that Ray waits for a step",
          (Way("the lines of each rank before the error: one that failed, or that compiles or "
               "waits for another", "the line itself holds no cause", kind="look"),
-          Way("RAY_CGRAPH_get_timeout with more seconds (vLLM sets 300), where a step takes so long",
-              "a rank that hangs is found later", {"RAY_CGRAPH_get_timeout": "1200"}))),
+          Way("RAY_CGRAPH_get_timeout with more seconds in the environment of every node before "
+              "`ray start`, where a step takes so long: what vLLM sets (300) is its own process's",
+              "a rank that hangs is found later"))),
         (r"Every node should have a unique IP address",
          "Ray and vLLM know a node by different addresses",
          (_RAY_ADDRESS,)),
