@@ -151,6 +151,8 @@ def take(browser: Any, address: str, shot: Shot, folder: Path) -> None:
         page.get_by_role("button", name="Plan from documented").click()
         page.get_by_text("Pick for").first.wait_for()
         settle(page)
+    # What draws charts is loaded with the first one.
+    page.wait_for_selector("[data-testid=stSkeleton]", state="detached", timeout=60_000)
     if page.get_by_test_id("stPlotlyChart").count():
         page.locator(".js-plotly-plot .main-svg").first.wait_for()
     page.wait_for_timeout(1500)

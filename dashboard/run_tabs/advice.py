@@ -100,7 +100,7 @@ def card(finding: Finding, view: View, *, brief: bool = False) -> None:
                 st.markdown(f"**{name}** {sentence(text)}")
         if not brief:
             st.caption(f"Based on {markdown(evidence_text(finding))}.")
-        if finding.details and (not brief or "below" in finding.suggestion):
+        if finding.details and (not brief or finding.suggests_details):
             lines = [visible(line) for line in finding.details]
             is_long = brief and len(lines) > MOST_LINES
             st.code(

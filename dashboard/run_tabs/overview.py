@@ -39,8 +39,8 @@ def show(view: View) -> None:
         )
     if not_a_start(summary):
         widgets.empty(
-            "No start-up in this file",
-            "It is kept for what else it holds. Add the log of a start, from its first line:",
+            "No start-up in these lines",
+            "They are kept for what else they hold. Add the log of a start, from its first line:",
             "warmup-insights ingest server.log",
         )
     advice.first(view)

@@ -246,6 +246,13 @@ TIME_CASES: dict[str, tuple[list[list[Event]], list[list[Event]]]] = {
         [phased(("kernel_warmup", 102.0), extra=(tuned(84),)),
          phased(("kernel_warmup", 80.0), ("load_model", 90.0))],
     ),
+    "triton_kernels": (
+        [phased(("model_warmup", 14.0), ("load_model", 40.0), extra=(config(model_runner="V2"),))],
+        [phased(("model_warmup", 14.0), ("load_model", 40.0)),
+         phased(("model_warmup", 2.0), ("load_model", 40.0), extra=(config(model_runner="V2"),)),
+         phased(("model_warmup", 14.0), ("load_model", 40.0),
+                extra=(config(model_runner="V2", TRITON_CACHE_DIR="/c"),))],
+    ),
     "multimodal_warmup": (
         [phased(("multimodal_warmup", 46.0), ("load_model", 100.0)),
          phased(("multimodal_warmup", 28.0), ("load_model", 30.0), engine="vllm-gaudi",

@@ -281,12 +281,15 @@ def test_misses_name_the_dimension_that_was_too_small():
     linear = [*start_up(config(VLLM_BUCKETING_STRATEGY="lin")), miss(1, 999, 0)]
     (finding,) = found(linear, "missed_shapes")
     assert finding.suggestion == "VLLM_PROMPT_QUERY_BUCKET_MAX=999"
+    assert not finding.suggests_details
 
 
-def test_misses_give_lines_for_a_bucket_file():
-    events = [*start_up(), miss(1, 999, 0, fallback=(1, 1024, 0))]
+def test_misses_give_all_lines_of_a_bucket_file():
+    shapes = [(1, 1024 + 128 * n, 0) for n in range(25)]
+    events = [*start_up(), *(miss(*s, fallback=s) for s in shapes)]
     (finding,) = found(events, "missed_shapes")
-    assert finding.details == ("(1, 1024, 0)",)
+    assert finding.details == tuple(map(str, shapes))
+    assert finding.suggests_details
 
 
 def test_a_missed_shape_that_has_a_bucket_was_not_warmed():

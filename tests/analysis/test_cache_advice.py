@@ -165,7 +165,7 @@ def test_settings_that_changed_with_the_key_are_named():
     new = with_length(start("978868eca3", "bbb"), 8192)
     finding = missed(new, [old])
     assert "max_model_len 4096, now 8192" in finding.details[0]
-    assert finding.suggestion.startswith("VLLM_CACHE_ROOT on a volume")
+    assert finding.suggestion.startswith("/data/cache/vllm kept, and the same")
 
 
 def test_a_directory_that_is_kept_needs_no_volume_when_settings_changed():
@@ -204,3 +204,21 @@ def test_shapes_that_several_threads_compile_take_the_time_that_passes():
     )
     assert finding.numbers["compile_s"] == 41.0
     assert "4 shapes are listed, several at a time, 39.5 s the longest" in finding.title
+
+
+@pytest.mark.parametrize(
+    ("reason", "first"),
+    [("Source code has changed since the last compilation. Recompiling the model.", "nothing: "),
+     ("Compile cache file corrupted.", "nothing: "),
+     ("Kernel index 1 not found in id_to_kernel", "another release")],
+)  # fmt: skip
+def test_what_was_not_loaded_for_a_change_alone_is_loaded_next_time(reason, first):
+    refused = AOT.replace("Directly load AOT compilation from path", "Compiling model "
+                          "again due to a load failure from").rstrip()  # fmt: skip
+    runs, _ = read(f"{HEAD}{refused}, reason: {reason}\n{COMPILED}")
+    summary = folded(runs[0]).summary
+    again = changed(summary, run_id="bbb")
+    for history, start in ([], first), ([again], "another release"):
+        found = advise(RunFacts(summary, (), history))
+        (finding,) = [each for each in found if each.rule == "saved_not_loaded"]
+        assert finding.suggestion.startswith(start)

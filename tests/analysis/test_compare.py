@@ -256,6 +256,36 @@ def test_what_cannot_be_judged_and_is_the_same_is_not_worth_showing():
     assert not row.is_telling
 
 
+DAY = "2026-03-01T10:00"
+
+
+@pytest.mark.parametrize(("ready", "is_shown"), [("59", False), ("50", True)])
+def test_the_time_to_ready_is_named_once(ready, is_shown):
+    """A log that ends with the start is as long as the time to ready."""
+    pair = [
+        changed(
+            summary_of([started()], run_id),
+            time={
+                "started_at": f"{DAY}:00+00:00",
+                "ready_at": f"{DAY}:{r}+00:00",
+                "wall_s": w,
+            },
+        )
+        for run_id, r, w in (("a", "30", 30.0), ("b", ready, 59.0))
+    ]
+    result = compare(pair)
+    assert figure(result, "ready_s").is_telling
+    assert figure(result, "wall_s").is_telling == is_shown
+
+
+@pytest.mark.parametrize("name", ["profile_bytes", "weights_bytes"])
+def test_what_no_start_is_without_is_not_better_for_being_unmeasured(name):
+    sizes = (1, 0, 2)
+    runs = [memory(str(n), "recorder", **{name: size}) for n, size in enumerate(sizes)]
+    assert verdicts(compare(runs), name) == ["unknown", "worse"]
+    assert verdicts(compare(runs[::-1]), name) == ["unknown", "better"]
+
+
 def test_contradictory_figures_are_not_judged():
     first, second = (summary_of(start_up(seconds=s), str(s)) for s in (10.0, 99.0))
     result = compare([first, contradicting(second, "warmup_s", "phase:warmup")])

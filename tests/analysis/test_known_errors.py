@@ -143,7 +143,12 @@ TEXTS = [
     ("ValueError: Bfloat16 is only supported on GPUs with compute capability of at least "
      "8.0.", "device_unsupported", "--dtype half", {"dtype": "half"}),
     ("RuntimeError: Triton Error [CUDA]: device kernel image is invalid",
-     "device_unsupported", "made for this device", {}),
+     "device_unsupported", "a newer driver on the host", {}),
+    ("RuntimeError: CUDA error: device kernel image is invalid", "device_unsupported",
+     "made for this device", {}),
+    ("ValueError: `use_cache` was set to `True` but the loaded model only supports "
+     "`use_cache=False`. Please load your current model with `use_cache=False`",
+     "model_access", "an export with use_cache=True", {}),
     ("triton.runtime.errors.OutOfResources: out of resource: shared memory, Required: 131072",
      "device_unsupported", "backend", {}),
     ("RuntimeError: Error 803: system has unsupported display driver / cuda driver "
@@ -324,6 +329,37 @@ TEXTS = [
      "TRITON_PTXAS_PATH", {}),
     ("AssertionError: assert new_spec.page_size_bytes == max_page_size", "setting_refused",
      "no --speculative-config", {}),
+    ("ValueError: Unsupported mxfp4_backend for Mxfp4MoEMethod: Mxfp4MoeBackend.ONE_KERNEL. "
+     "Expected TRTLLM, Triton, AITER, or XPU backend.", "setting_refused",
+     "--moe-backend marlin", {}),
+    ("RuntimeError: Failed to execute the model status=1006 message=Execution Out-Of-Bounds "
+     "Memory Access", "device_unreachable", "a checkpoint, tokenizer and limits", {}),
+    ("subprocess.CalledProcessError: Command '' died with <Signals.SIGHUP: 1>.", "build_failed",
+     "what neuronx-cc printed", {}),
+    ("RuntimeError: Check failed: (status == cudaSuccess) is false: BatchPrefillWithPagedKVCache "
+     "failed with error invalid argument", "device_unsupported", "--attention-backend TRITON_ATTN",
+     {}),
+    ("ValueError: Resource axis: attn_dp of PartitionSpec(None, 'attn_dp') is not found in mesh: "
+     "('data', 'model').", "setting_refused", "NEW_MODEL_DESIGN=1", {"NEW_MODEL_DESIGN": "1"}),
+    ("ValueError: There is no module or parameter named 'a.layers.0.b.weight' in SomeModel. The "
+     "available parameters belonging to a.layers.0.b (JaxLinear) are: set()", "model_unsupported",
+     "no quantisation of your own", {}),
+    ("ValueError: No supported config format found in owner/model", "model_access", "HF_TOKEN", {}),
+    ('RuntimeError: nrt_tensor_allocate status=4 message="Allocation Failure"',
+     "device_unsupported", "a smaller --max-model-len", {}),
+    ("zmq.error.ZMQError: Operation not supported", "failure_unexplained",
+     "the error of the process that ended is above it", {}),
+    ("ray.exceptions.RayChannelTimeoutError: System error: Timed out waiting for object available "
+     "to read. ObjectID: 00", "ranks_not_connected", "the lines of each rank", {}),
+    ("ValueError: For FP8 Fused MoE layers, only per-tensor scales for weights and activations are "
+     "supported. Found num_bits=8", "device_unsupported", "a newer vLLM", {}),
+    ("RuntimeError: Bad StatusOr access: INTERNAL: Mosaic failed to compile TPU kernel: Not "
+     "Implemented: The last dim size is not 128 in original base memref.", "device_unsupported",
+     "a newer release for TPU", {}),
+    ("AssertionError: assert self.page_size_padded >= page_size", "setting_refused",
+     "no --block-size", {}),
+    ("FloatingPointError: Invalid value (nan) encountered in sharded computation.",
+     "setting_refused", "without values that overflow", {}),
     ("NotImplementedError: Layer model.layers.1: page size is not divisible by the maximum page "
      "size and cannot be padded.", "setting_refused", "no --speculative-config", {}),
     ("AssertionError: block_size must be divisible by hash_block_size", "setting_refused",
@@ -854,15 +890,43 @@ def test_what_the_run_does_without_is_not_left_out_again():
 
 def test_a_way_for_a_setting_comes_first_where_the_run_has_it():
     text = "RuntimeError: HIP error: invalid device ordinal"
-    ways = {
-        name: [
-            "HIP_VISIBLE_DEVICES" in way
-            for way in _with({"distributed_executor_backend": name}, text)
-        ]
-        for name in ("ray", "mp")
-    }
+    ways = {}
+    for name in ("ray", "mp"):
+        config = ConfigRecorded(settings={"distributed_executor_backend": name})
+        finding = _raised(text, "", started(device_kind="rocm"), config)
+        shown = [finding.suggestion, *(way.suggestion for way in finding.ways)]
+        ways[name] = ["HIP_VISIBLE_DEVICES" in way for way in shown]
     assert ways["ray"][0]
     assert not any(ways["mp"])
+
+
+@pytest.mark.parametrize(
+    ("kind", "is_named"), [("cuda", False), ("rocm", True), (None, True)]
+)
+def test_a_way_for_another_kind_of_device_is_none(kind, is_named):
+    finding = _raised(
+        "RuntimeError: PassManager::run failed", "", started(device_kind=kind)
+    )
+    shown = [finding.suggestion, *(way.suggestion for way in finding.ways)]
+    assert ("VLLM_USE_TRITON_FLASH_ATTN=0" in shown) == is_named
+
+
+def test_an_eager_start_whose_graphs_fail_to_compile_needs_another_triton():
+    text = "torch._inductor.exc.InductorError: RuntimeError: PassManager::run failed"
+    ways = _with({"enforce_eager": True}, text)
+    assert [way.partition(" of")[0] for way in ways] == ["torch and Triton"]
+
+
+def test_a_cache_in_the_type_of_mla_is_none_of_a_draft_model_without():
+    text = (
+        "ValueError: No valid attention backend found for cuda with Config(head_size=64, "
+        "kv_cache_dtype=fp8_ds_mla, block_size=64, use_mla=False, has_sink=False). Reasons: "
+        "{FLASH_ATTN: [kv_cache_dtype not supported]}."
+    )
+    settings = {"kv_cache_dtype": "fp8_ds_mla"}
+    assert _with(settings, text)[0].startswith("--kv-cache-dtype auto")
+    drafted = _with({**settings, "speculative_config": "Spec(method='dspark')"}, text)
+    assert drafted[0].startswith("no --speculative-config")
 
 
 def test_a_draft_model_is_named_where_the_run_has_one():
@@ -1016,6 +1080,18 @@ def test_the_part_in_which_a_traceback_ends_is_left_out_or_renewed(
     (finding,) = advise(facts_of([recorded, failure]))
     ways = [finding.suggestion, *(way.suggestion for way in finding.ways)]
     assert ways[0].startswith(change) if change else module in str(finding)
+
+
+@pytest.mark.parametrize(
+    "message",
+    ["subprocess.CalledProcessError: Command 'x' returned non-zero exit status 1.",
+     "RuntimeError: Some call failed with status=7", "TimeoutError: nothing came"],
+)  # fmt: skip
+def test_a_package_that_only_reports_an_error_needs_no_other_version(message):
+    failure = Failure(failure="error", message=message, module="somepackage/core.py")
+    (finding,) = advise(facts_of([failure]))
+    ways = [finding.suggestion, *(way.suggestion for way in finding.ways)]
+    assert not any(way.startswith("somepackage of the version") for way in ways)
 
 
 def test_an_error_that_names_a_file_of_a_part_has_its_way():

@@ -298,3 +298,26 @@ def test_the_key_of_a_compiled_function_names_what_differs(old, new, named):
     first, second = aot_start("0a", **old), aot_start("0b", **new)
     assert named in key_change(first, second).sentence
     assert key_change(first, aot_start("0a", **new)) is None
+
+
+def test_memory_outside_of_the_utilisation_has_the_names_of_its_parts():
+    """A start that states what was in use before it has two such parts, another one."""
+    both = "memory outside of the utilisation (in use at the start, margin) 4 GiB more"
+    lower = BEFORE.replace("(0.9, 72.00 GiB)", "(0.85, 68.00 GiB)").replace(
+        "50.00", "46.00"
+    )
+    assert both in kv_sentence(summary_of(BEFORE), summary_of(lower, "bbb"))
+    only = [
+        changed(
+            run, memory={"parts": [p for p in run.memory.parts if p.name != "at_start"]}
+        )
+        for run in (summary_of(BEFORE), summary_of(lower, "bbb"))
+    ]
+    only = [
+        changed(
+            run,
+            memory={"parts": [p for p in run.memory.parts if "out of" not in p.label]},
+        )
+        for run in only
+    ]
+    assert "tokens): margin 4 GiB more" in kv_sentence(*only)

@@ -15,6 +15,8 @@ from warmup_insights.analysis.sentences import (
     largest_phase,
     ranks_text,
     start_sentences,
+    value_text,
+    without_hint,
 )
 from warmup_insights.analysis.summary import summarize
 from warmup_insights.ingest.find import find_files
@@ -147,7 +149,7 @@ def test_what_ended_serving_is_in_the_first_sentence(end, text):
 def test_nothing_is_said_of_a_run_without_events():
     run = RunRecord(run_id="a" * 12, source_kind="log")
     assert start_sentences(summarize(run, []).summary) == [
-        "No start-up was read in this file."
+        "No start-up was read in these lines."
     ]
 
 
@@ -274,7 +276,7 @@ Request throughput (req/s):              0.94
 def test_a_client_that_imports_vllm_starts_none():
     summary = folded(events(CLIENT), source_kind="log").summary
     assert start_sentences(summary) == [
-        "No start-up in this file; it holds 1 benchmark result."
+        "No start-up in these lines; 1 benchmark result."
     ]
     assert (summary.time.wall_s, summary.time.phases) == (None, [])
 
@@ -290,3 +292,25 @@ def test_a_process_of_a_tpu_drives_several_devices(kind, ranks, text):
         ranks=ranks, guessed=[], config={"tensor_parallel_size": 8},
     )  # fmt: skip
     assert ranks_text(summary) == text
+
+
+@pytest.mark.parametrize(
+    ("value", "text"),
+    [(512, "512"), ("auto", "auto"), ("[1, 2, 4, 8]", "[1, 2, 4, 8]"),
+     (str([1, 2, 4, *range(8, 520, 8)]), "[1, 2, ... 512] (67 values)"),
+     (str([[n, n] for n in range(30)]), "[[0, 0], [1, 1], ... [29, 29]] (30 values)"),
+     (f"[{'word ' * 20}]", "[word word word word word word word word word word word ..."),
+     ("/a" * 40, "/a" * 30 + " ...")],
+)  # fmt: skip
+def test_a_long_value_is_no_cut_list(value, text):
+    assert value_text(value) == text
+
+
+@pytest.mark.parametrize(
+    "hint",
+    ["; Set TORCHDYNAMO_VERBOSE=1 for the internal stack trace",
+     "\n\nSet TORCHDYNAMO_VERBOSE=1 for the internal stack trace", ""],
+)  # fmt: skip
+def test_the_hint_of_torch_is_no_part_of_an_error(hint):
+    text = "InductorError: RuntimeError: PassManager::run failed"
+    assert without_hint(f"{text}{hint}") == text

@@ -464,7 +464,7 @@ def test_oddities_name_their_numbers():
     text = " ".join(oddities(folded(found).summary))
     assert "-1024 MiB" in text or "-1 GiB" in text
     assert "2 of 3 prompt buckets have no graph" in text
-    assert "1 bucket misses while serving" in text
+    assert "1 shape met no warmed bucket while serving" in text
 
 
 def test_a_cache_that_holds_tokens_was_not_without_memory():

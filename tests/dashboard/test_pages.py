@@ -314,7 +314,7 @@ def test_the_first_page_lists_failed_starts_first_and_no_empty_column(
     assert not [name for name in table if table[name].isna().all()]
     assert table[table["status"].map(lambda s: s[0] == "failed")]["happened"].all()
     contents = set(table["happened"].dropna())
-    assert "No start-up in this file; it holds 2 benchmark results" in contents
+    assert "No start-up in these lines; 2 benchmark results" in contents
     assert any(text.startswith("Ends with ") for text in contents)
 
 
@@ -435,5 +435,5 @@ def test_a_file_without_a_start_up_names_the_next_step(monkeypatch, tmp_path):
     with EventStore(str(path)) as store:
         add_run(store, "run0", source_kind="log", source_name="a.txt")
     app = open_page(monkeypatch, path, "run", run="run0")
-    assert "No start-up in this file" in texts(app)
+    assert "No start-up in these lines" in texts(app)
     assert "warmup-insights ingest server.log" in texts(app)

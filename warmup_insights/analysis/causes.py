@@ -13,8 +13,9 @@ import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
+from warmup_insights.analysis.sentences import value_text
 from warmup_insights.model.figures import BY_NAME, contradictory
-from warmup_insights.model.summary import CompileFacts, RunSummary
+from warmup_insights.model.summary import CompileFacts, MemoryPart, RunSummary
 from warmup_insights.units import GIB, MIB, format_bytes, format_count, format_duration
 
 LEAST_BYTES = 64 * MIB
@@ -23,10 +24,11 @@ LEAST_SHARE = 0.01
 """Of the whole difference, below which a part is not named."""
 _WORDS = {
     "weights": "weights", "profiling": "activations", "non_torch": "memory outside of PyTorch",
-    "graphs": "graphs", "margin": "memory outside of the utilisation",
+    "graphs": "graphs",
     "other": "memory that no line accounts for",
 }  # fmt: skip
 _OUT_OF_MARGIN = "graphs, out of the margin"
+_OUTSIDE_WORDS = "memory outside of the utilisation (in use at the start, margin)"
 
 
 def kv_sentence(old: RunSummary, new: RunSummary) -> str | None:
@@ -80,20 +82,32 @@ def _parts(old: RunSummary, new: RunSummary, change: float) -> Iterator[str]:
         name: second.get(name, 0) - first.get(name, 0) for name in {**first, **second}
     }
     least = max(LEAST_BYTES / 4, LEAST_SHARE * abs(change))
+    words = {**_WORDS, "margin": _margin_words(old, new)}
     for name, size in sorted(grown.items(), key=lambda item: -abs(item[1])):
         if abs(size) >= least:
-            yield f"{_WORDS.get(name, name)} {_more(size)}"
+            yield f"{words.get(name, name)} {_more(size)}"
 
 
 def _sizes(run: RunSummary) -> dict[str, int]:
     """Name to bytes of all parts of the device but the KV cache's budget."""
     sizes: dict[str, int] = {}
     for part in run.memory_or_none.parts:
-        is_outside = part.name == "at_start" or part.label == _OUT_OF_MARGIN
-        name = "margin" if is_outside else part.name
+        name = "margin" if _is_outside(part) else part.name
         if name not in ("kv_cache", "unused"):
             sizes[name] = sizes.get(name, 0) + part.bytes
     return sizes
+
+
+def _is_outside(part: MemoryPart) -> bool:
+    """Whether a part lies outside of the utilisation."""
+    return part.name in ("at_start", "margin") or part.label == _OUT_OF_MARGIN
+
+
+def _margin_words(old: RunSummary, new: RunSummary) -> str:
+    """What the parts outside of the utilisation are called together: as the one that there is."""
+    parts = [part for run in (old, new) for part in run.memory_or_none.parts]
+    names = {part.label.partition(",")[0] for part in parts if _is_outside(part)}
+    return names.pop() if len(names) == 1 else _OUTSIDE_WORDS
 
 
 def _circumstances(old: RunSummary, new: RunSummary) -> Iterator[str]:
@@ -281,7 +295,9 @@ def _shown(factors: Sequence[Factor]) -> str:
     """The first three with their values, and how many more there are."""
     texts = []
     for factor in factors[:3]:
-        first, second = ("absent" if v is None else v[:60] for v in factor.values)
+        first, second = (
+            "absent" if v is None else value_text(v) for v in factor.values
+        )
         texts.append(f"{factor.variable or factor.name} ({first}, {second})")
     if len(factors) > 3:
         texts.append(f"and {len(factors) - 3} more")

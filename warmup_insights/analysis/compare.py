@@ -28,6 +28,7 @@ from warmup_insights.analysis.sentences import serving_words
 from warmup_insights.errors import InputError
 from warmup_insights.model.events import Bucket
 from warmup_insights.model.figures import (
+    BY_NAME,
     FIGURES,
     Figure,
     Unit,
@@ -482,6 +483,10 @@ MOST_TIMES = 10
 """A change of more times its base is stated by its size alone, and so is one of a base
 below so many steps of its rounding: a percentage of either means nothing."""
 _ALWAYS_TELLING = ("warmup_s", "captured_percent", "num_kv_blocks", "misses")
+_REPEATS = {"wall_s": "ready_s"}
+"""Figures to those that they are in a start whose first and last line are all of it."""
+_OF_EVERY_START = ("profile_bytes", "weights_bytes")
+"""Sizes that no start is without: 0 of one is no measurement."""
 
 
 @dataclass(frozen=True)
@@ -515,6 +520,8 @@ class FigureRow:
     values: tuple[float | None, ...]
     changes: tuple[Change, ...]
     steps: tuple[float, ...]
+    is_repeated: bool = False
+    """Whether another row states the same of every run."""
 
     @property
     def texts(self) -> list[str]:
@@ -525,6 +532,8 @@ class FigureRow:
     @property
     def is_telling(self) -> bool:
         """Whether the row is worth showing where those that did not change are not."""
+        if self.is_repeated:
+            return False
         if not all(change.is_same for change in self.changes):
             return True
         return self.name in _ALWAYS_TELLING
@@ -657,7 +666,7 @@ def change(
 ) -> Change:
     """What became of a figure from one run to another."""
     before, after = figure.read(old), figure.read(new)
-    if before is None or after is None:
+    if before is None or after is None or _is_unmeasured(figure, before, after):
         return Change(None, None, "unknown")
     difference = after - before
     is_small = before <= MOST_TIMES * 2 * figure.doubt(old)
@@ -681,6 +690,11 @@ def change(
         is_better = (difference > 0) == (figure.better == "higher")
         verdict = "better" if is_better else "worse"
     return Change(difference, percent, verdict, is_same)
+
+
+def _is_unmeasured(figure: Figure, before: float, after: float) -> bool:
+    """Whether one run has 0 of what no start is without."""
+    return figure.name in _OF_EVERY_START and (before == 0) != (after == 0)
 
 
 def _slack(figure: Figure, old: RunSummary, new: RunSummary) -> float:
@@ -707,7 +721,21 @@ def _row(
             for other, fit in zip(summaries[1:], fits, strict=True)
         ),
         tuple(figure.step(summary) for summary in summaries),
+        _is_repeated(figure, summaries),
     )
+
+
+def _is_repeated(figure: Figure, summaries: Sequence[RunSummary]) -> bool:
+    """Whether each run has the value of the figure that this one repeats, but for rounding."""
+    other = BY_NAME.get(_REPEATS.get(figure.name, ""))
+    if other is None:
+        return False
+    pairs = [(figure.read(run), other.read(run)) for run in summaries]
+    return all(
+        one is not None and two is not None
+        and abs(one - two) <= figure.doubt(run) + other.doubt(run)
+        for run, (one, two) in zip(summaries, pairs, strict=True)
+    )  # fmt: skip
 
 
 def _misses(summaries: Sequence[RunSummary]) -> tuple[MissRow, ...]:

@@ -92,11 +92,12 @@ def _coverage(summary: RunSummary) -> Iterator[str]:
             missing = f"{generated - warmed} of {generated} {phase} buckets"
             yield f"{missing} were not warmed{so_far.get(summary.status, '')}."
         if part.omitted:
-            yield f"{part.omitted} {phase} buckets were made and dropped again."
+            yield f"{count_text(part.omitted, f'{phase} bucket')} made and dropped again."
     if summary.misses:
+        shapes = count_text(len(summary.misses), "shape")
         yield (
-            f"{len(summary.misses)} bucket misses while serving (shapes that were not "
-            "warmed up); each costs a compilation the first time."
+            f"{shapes} met no warmed bucket while serving; each costs a compilation the first "
+            "time."
         )
 
 

@@ -17,6 +17,7 @@ from warmup_insights.model.summary import (
     RunSummary,
     Serving,
     ServingEnd,
+    top_level_parts,
 )
 from warmup_insights.units import (
     format_bytes,
@@ -33,6 +34,7 @@ _ANNOUNCED = re.compile(
     r"Traceback \(most recent call last\)$"
 )
 """What only states that something failed."""
+_HINT = re.compile(r"[;\s]{0,20}(?:Set|You can set) TORCH(?:DYNAMO_VERBOSE|_LOGS)=")
 _ENDS = {
     "out_of_memory": "out of memory", "no_kv_cache": "no room for the KV cache",
     "killed": "the process was killed",
@@ -41,6 +43,8 @@ ORDERED = "stopped"
 """The word for serving that ended by an order; others are of a failure."""
 _SERVING_ENDS = {"shutdown": ORDERED, "error": "failed"}
 MAX_CAUSE = 200
+MAX_VALUE, MAX_ENTRY = 60, 20
+"""Characters of the value of a setting, and of an entry of a longer one that is a list."""
 SHORTEST_S = 0.1
 """Time between the first line and the last of a start-up that is worth stating."""
 
@@ -63,7 +67,8 @@ def start_sentences(summary: RunSummary) -> list[str]:
 
 
 def not_a_start(summary: RunSummary) -> str | None:
-    """What a log without a start-up holds; None where lines of an engine are in it."""
+    """What lines without a start-up hold, which may be some of a file; None where lines of
+    an engine are among them."""
     times = summary.time
     known = (times.wall_s, times.warmup_s, summary.memory, summary.buckets,
              summary.graphs, summary.sampler, summary.defrag, summary.compile,
@@ -79,8 +84,8 @@ def not_a_start(summary: RunSummary) -> str | None:
     ]
     holds = ", ".join(text for text in found if text)
     if not holds:
-        return "no start-up was read in this file"
-    return f"no start-up in this file; it holds {holds}"
+        return "no start-up was read in these lines"
+    return f"no start-up in these lines; {holds}"
 
 
 def count_of(number: float, one: str, many: str | None = None) -> str:
@@ -117,7 +122,7 @@ def _outcome(summary: RunSummary) -> str:
         last = "line" if summary.is_log else "event"
         return f"running: {stage}{after and f'; the last {last} came{after}'}"
     if summary.stop is not None:
-        why = _shortened(summary.stop)
+        why = shortened(summary.stop)
         return f"stopped{after}, before it was ready: {why}; the last stage is {stage}"
     return _reached(summary, after)
 
@@ -185,7 +190,7 @@ def cause_text(failure: FailureFacts) -> str:
 def _cause(kind: str, message: str) -> str:
     cause = _ENDS.get(kind)
     if cause is None:
-        cause = _shortened(message.strip()) or "an error"
+        cause = shortened(without_hint(message).strip()) or "an error"
         if _ANNOUNCED.match(cause):
             cause = f"the log does not hold the cause ({cause.rstrip(':')})"
     return cause
@@ -214,11 +219,31 @@ def _broken_serving(summary: RunSummary) -> str:
     return f"serving ended{after}: {cause}" if cause is not None else ""
 
 
-def _shortened(message: str) -> str:
+def without_hint(message: str) -> str:
+    """An error without the hint of torch on how to get more of its trace."""
+    return _HINT.split(message, maxsplit=1)[0]
+
+
+def shortened(message: str, most: int = MAX_CAUSE) -> str:
     """A message that fits into a sentence, without a full stop of its own."""
-    if len(message) <= MAX_CAUSE:
+    if len(message) <= most:
         return message.rstrip(".")
-    return f"{message[:MAX_CAUSE].rpartition(' ')[0] or message[:MAX_CAUSE]} ..."
+    return f"{message[:most].rpartition(' ')[0] or message[:most]} ..."
+
+
+def value_text(value: object) -> str:
+    """The value of a setting in a sentence: of a long list the first entries, the last and
+    how many there are, of another long text the beginning."""
+    text = " ".join(str(value).split())
+    if len(text) <= MAX_VALUE:
+        return text
+    if not (text.startswith("[") and text.endswith("]")):
+        return shortened(text, MAX_VALUE)
+    entries = [part.strip() for part in top_level_parts(text[1:], is_closed=True)]
+    if len(entries) < 4:
+        return shortened(text, MAX_VALUE)
+    first, second, *_, last = (shortened(entry, MAX_ENTRY) for entry in entries)
+    return f"[{first}, {second}, ... {last}] ({len(entries)} values)"
 
 
 def _where(failure: FailureFacts) -> str:

@@ -83,7 +83,7 @@ LIVES: tuple[SettingLife, ...] = (
     SettingLife(r"VLLM_MULTIMODAL_BUCKETS", "vllm-gaudi", first=(0, 11, 2)),
     SettingLife(r"VLLM_MULTIMODAL_RESOLUTIONS", "vllm-gaudi", first=(0, 26)),
     SettingLife(r"max_cudagraph_capture_size", "vllm", first=(0, 11, 2)),
-    SettingLife(r"cudagraph_capture_sizes", "vllm", first=(0, 8, 3)),
+    SettingLife(r"cudagraph_capture_sizes", "vllm", first=(0, 6, 6)),
     SettingLife(r"safetensors_load_strategy=prefetch", "vllm", first=(0, 19)),
     SettingLife(r"load_format=fastsafetensors", "vllm", first=(0, 8, 3)),
     SettingLife(r"load_format=runai_streamer", "vllm", first=(0, 6, 6)),

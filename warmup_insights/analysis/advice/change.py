@@ -21,6 +21,8 @@ class Way:
     """Setting to value, by the engine's own name; empty when the way does not help."""
     where: Mapping[str, Value] = field(default_factory=dict)
     """Settings that it is for, to the value that each must have; True for any that is on."""
+    devices: tuple[str, ...] = ()
+    """Kinds of device that it is for; empty for any."""
     kind: Literal["remedy", "look", "no help"] = "remedy"
     """What it is: `look` only shows more of the cause, `no help` is named because it is a usual
     remedy."""

@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from warmup_insights.analysis.advice.change import Value, Way
+from warmup_insights.analysis.sentences import value_text
 
 _OFF = ("false", "none", "0", "1", "", "auto", "{}", "[]")
 
@@ -61,7 +62,7 @@ class Feature:
         changes = dict(self.changes)
         if self.is_on(config):
             return Way(
-                f"{self.off} (the run has {self.setting}={str(config[self.setting])[:40]})",
+                f"{self.off} (the run has {self.setting}={value_text(config[self.setting])})",
                 self.price,
                 changes,
             )

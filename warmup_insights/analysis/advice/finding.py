@@ -55,6 +55,8 @@ class Finding:
     suggestion: str
     effect: str
     details: tuple[str, ...] = ()
+    suggests_details: bool = False
+    """Whether the suggestion is about the lines in `details`: they are shown wherever it is."""
     changes: Mapping[str, Value] = field(default_factory=dict)
     gain_s: tuple[float, float] | None = None
     price: str = ""

@@ -203,6 +203,12 @@ ROWS: tuple[KnownError, ...] = (
               "them", "slower kernels, where they use them"),
           Way("another --attention-backend, or a newer vLLM for XPU, whose kernels do without",
               "another image"))),
+        (r"Triton Error \[CUDA\]: device kernel image is invalid",
+         "The driver does not load a kernel that Triton compiled for this device: it is older than "
+         "the ptxas of this Triton",
+         (_NEWER_DRIVER,
+          Way("torch with Triton for the CUDA that the driver has (`nvidia-smi`), or TRITON_PTXAS_PATH "
+              "with a ptxas of that CUDA", "another image"))),
         (r"no kernel image is available|invalid device function|kernel image is invalid|is not compatible with the current PyTorch "
          r"installation|hipErrorNoBinaryForGpu",
          "The build has no kernels for this device",
@@ -215,6 +221,14 @@ ROWS: tuple[KnownError, ...] = (
          (Way("another build of the model: 16 bits, or a quantisation that the documentation "
               "names for {1}", "another checkpoint; check its quality and size"),
           Way("a newer vLLM or plugin, where it has kernels for it", "another image"))),
+        (r"FP8 Fused MoE layers, only per-tensor scales",
+         "The kernels of this version take other scales of FP8 experts than the checkpoint has",
+         (Way("a newer vLLM, whose kernels take scales per channel and token", "another image"),
+          OTHER_WEIGHTS)),
+        (r"Mosaic failed to compile TPU kernel.{0,200}last dim size is not 128",
+         "A kernel of the TPU needs heads of 128 values, or a whole multiple, which the model has not",
+         (Way("a newer release for TPU, which pads such heads", "another image"),
+          Way("another model", "its answers"))),
         (r"Failed to find a kernel that can implement the (\w{1,40})",
          "No kernel of this build does what the quantisation needs on this device",
          (Way("what the lines under the error name for each kernel: a setting, or the "
@@ -226,8 +240,13 @@ ROWS: tuple[KnownError, ...] = (
          (Way("VLLM_DISABLED_KERNELS with the name after `Selected` above, where the log has "
               "that line: the engine takes the next kernel", "slower, where the next one is"),
           OTHER_BUILD, OTHER_WEIGHTS)),
+        (r"(?:Prefill|Decode)With\w{1,30}KVCache\w{0,40} failed",
+         "The attention of FlashInfer does not run on this device or with these sizes",
+         (Way("--attention-backend TRITON_ATTN (VLLM_ATTENTION_BACKEND in older versions; "
+              "TRITON_ATTN_VLLM_V1 before 0.11)", "slower attention, where FlashInfer's runs"),
+          Way("a newer vLLM with its FlashInfer, which know the device", "another image"))),
         (r"[Ff]ailed to (?:initialize|run) cutlass|TMA WS grouped|"
-         r"(?:(?:Prefill|Decode)With\w{1,30}KVCache|TopK|TopP|Sampling)\w{0,40} failed",
+         r"(?:TopK|TopP|Sampling)\w{0,40} failed",
          "A kernel of FlashInfer does not run on this device or with these sizes",
          (Way("another backend than FlashInfer: --moe-backend (triton, marlin) for one of experts, "
               "--attention-backend for one of attention, VLLM_USE_FLASHINFER_SAMPLER=0 for a sampler",
@@ -240,6 +259,12 @@ ROWS: tuple[KnownError, ...] = (
           Way("--attention-backend TRITON_ATTN (VLLM_ATTENTION_BACKEND in older versions; "
               "TRITON_ATTN_VLLM_V1 before 0.11), or a newer vLLM, where none was set",
               "slower than a backend made for the device"))),
+        (r"kv_cache_dtype=\w{1,20}_ds_mla.{0,300}?use_mla=False",
+         "A layer that is none of MLA cannot hold its KV cache in the type of those that are",
+         (Way("no --speculative-config: the layers of its draft model take the type of the cache",
+              "no speculative decoding", where={"speculative_config": True}),
+          Way.that_sets("a cache of 16 bits holds half as many tokens as one of 8 bits",
+                        kv_cache_dtype="auto"))),
         (r"(?:FP8|fp8|[Qq]uantized) KV[ -]?cache (?:is )?not (?:yet )?supported|"
          r"kv_cache_dtype[=:]\s?'?(?!auto)\w{1,20}.{0,1500}?kv_cache_dtype not supported",
          "An attention backend does not hold the KV cache in the type that was asked for",
@@ -277,6 +302,12 @@ ROWS: tuple[KnownError, ...] = (
               "shorter requests, or fewer at once"),
           Way("a newer tpu-inference, whose kernels need less of it", "another image"),
           _ON_CHIP)),
+        (r"nrt_tensor_allocate status=4",
+         "The memory of the Neuron cores is full",
+         (Way("a smaller --max-model-len or --max-num-seqs: the KV cache follows from them",
+              "shorter requests, or fewer at once"),
+          Way("a larger --tensor-parallel-size, with as many cores for the process "
+              "(NEURON_RT_VISIBLE_CORES)", "more cores, which hold a part each"))),
         (r"memory space vmem",
          "A kernel needs more of the memory on the chip of the TPU than it has",
          (Way("a newer tpu-inference, whose kernels fit this chip and model, or LIBTPU_INIT_ARGS="
@@ -400,7 +431,7 @@ ROWS: tuple[KnownError, ...] = (
          "A rank requested a device that is not there",
          (Way("on AMD RAY_EXPERIMENTAL_NOSET_HIP_VISIBLE_DEVICES=1 for `ray start` and the engine: "
               "otherwise Ray shows each worker one device, which the engine counts from 0 anew",
-              where={"distributed_executor_backend": "ray"}),
+              where={"distributed_executor_backend": "ray"}, devices=("rocm",)),
           Way("--tensor-parallel-size of at most the devices that are visible "
               "(`nvidia-smi -L`, CUDA_VISIBLE_DEVICES)", "more of the weights on each"),)),
         (r"libtpu.{0,20}lockfile",
@@ -462,6 +493,13 @@ ROWS: tuple[KnownError, ...] = (
           Way("the lines below the error (EZ9999, errorStr) and ~/ascend/log/debug/plog: what the "
               "device reports of its kernel"),
           EAGER)),
+        (r"Failed to execute the model status=\d{1,5} message=Execution Out-Of-Bounds|NRT_EXEC_OOB",
+         "The Neuron device met an index outside of a table in a compiled model",
+         (Way("a checkpoint, tokenizer and limits that fit the model that was compiled: lines of "
+              "weights that were not initialised, or of a model taken for another one, name what does "
+              "not", "another checkpoint, or a model that the release supports"),
+          Way("the lines of the runtime above the error (NRT, NMGR): the first of them names the "
+              "compiled model and its bucket", "the log holds no more", kind="look"))),
         (r"UR_RESULT_ERROR_(?:DEVICE_LOST|OUT_OF_RESOURCES)",
          "The Intel device was lost, or its driver has no resources left",
          (_INTEL_DRIVER,
@@ -478,6 +516,12 @@ ROWS: tuple[KnownError, ...] = (
     ),
     *rows(
         "setting_refused",
+        (r"FloatingPointError: [Ii]nvalid value \((nan|inf)\)",
+         "JAX looks for values that are no number, and found one in a result",
+         (Way("a checkpoint or quantisation without values that overflow (another --quantization "
+              "or --dtype): the answers with that value are wrong either way", "another build"),
+          Way("unset JAX_DEBUG_NANS and JAX_DEBUG_INFS", "the engine serves on, with wrong answers "
+              "to such requests"))),
         (r"ValueError: invalid literal for int\(\) with base 10: ('.{0,80}?')",
          "A whole number cannot be read",
          (Way("a whole number in the variable or option that has the value {1}: the frame above "

@@ -53,6 +53,10 @@ _BUILT = Way(
     "a package with kernels built already (flashinfer-jit-cache, an image of the release)",
     "a larger image",
 )
+_TRITON_RELEASE = Way(
+    "torch and Triton of a release that was made for this device, without a ptxas of another one",
+    "another image",
+)
 _WRITABLE = Way(
     "HOME, HF_HOME, VLLM_CACHE_ROOT, TRITON_CACHE_DIR and TORCHINDUCTOR_CACHE_DIR on a volume "
     "that this user may write"
@@ -300,6 +304,15 @@ ROWS: tuple[KnownError, ...] = (
          (Way("the name as the hub has it (owner/name), or a path that exists inside the "
               "container: check the mount"),
           Way("HF_TOKEN, where the model is private", "a secret for the container"))),
+        (r"only supports `use_cache=False`",
+         "The model was exported without a KV cache, which vLLM needs",
+         (Way("an export with use_cache=True (optimum-cli, task text-generation-with-past), or the folder "
+              "of the original model", "another export"),)),
+        (r"No supported config format found in \S{1,200}",
+         "No configuration of the model could be read: it is not there, or the hub did not give it",
+         (_HF_TOKEN,
+          Way("a way to the hub from inside the container (proxy, HF_ENDPOINT), or a complete local "
+              "folder with config.json as --model", "none, or disk"))),
         (r"401 Client Error",
          "The hub wants a login",
          (_HF_TOKEN, _LOCAL_COPY)),
@@ -517,6 +530,11 @@ ROWS: tuple[KnownError, ...] = (
               "llm-compressor, `modules_to_not_convert` of others)", "another checkpoint"),
           Way("--quantization, where config.json lacks its quantization_config"),
           _ONE_DRAFT)),
+        (r"no module or parameter named .{0,400}\(Jax\w{1,40}\) are: set\(\)",
+         "A layer has no parameters when its weights are loaded (tpu-inference)",
+         (Way("no quantisation of your own in --additional-config (Qwix), or one after loading: "
+              "use_abstract_model false there", "the whole model is loaded before"),
+          Way("a tpu-inference as new as the checkpoint", "another image"))),
         (r"KeyError: '(?:[\w.]{1,80}\.)?layers\.\d|no module or parameter named|not initialized from checkpoint|size mismatch for (?!mm_hash|layer )|"
          r"^ValueError: (?i:unexpected|unknown|missing) (?:[\w./-]{1,30} ){0,4}(?:weight|tensor|parameter)s?\b(?! type)|"
          r"Attempted to load weight|Tried to load weights of size|: assert .{0,100}loaded_weight\.(?:shape|size|numel)",
@@ -602,6 +620,15 @@ ROWS: tuple[KnownError, ...] = (
           Way("a newer vLLM or torch, or the one that last started this model", "another image"),
           Way("--enforce-eager", "does not help where the function is one of the sampler or of a "
               "kernel: these are compiled all the same", kind="no help"))),
+        (r"CalledProcessError: Command '' died with <Signals\.SIGHUP: 1>",
+         "The compiler of Neuron failed: the libraries give -1 for it, and no signal was sent",
+         (Way("what neuronx-cc printed above the error, or its log (log-neuron-cc.txt) in the folder "
+              "of the compilation", "the error itself does not hold the cause", kind="look"),
+          Way("more host memory, or fewer compilations at once: dmesg shows whether the kernel ended "
+              "the compiler", "host memory"))),
+        (r"InductorError.{0,200}?(?:PassManager::run failed|LLVM ERROR: )",
+         "Triton could not compile a kernel of a compiled graph for this device",
+         (EAGER, _TRITON_RELEASE)),
         (r"InductorError|BackendCompilerFailed|CompilationError|TritonMissing|"
          r"torch\._dynamo|torch\._inductor",
          "Compilation failed",
@@ -611,10 +638,9 @@ ROWS: tuple[KnownError, ...] = (
          "Triton could not compile a kernel for this device",
          (Way("another attention backend, where the traceback ends in a kernel of attention",
               "another kernel, which may be slower"),
-          Way("torch and Triton of a release that was made for this device, without a ptxas of "
-              "another one", "another image"),
-          Way.that_sets("another kernel of attention, on AMD before 0.11",
-                        VLLM_USE_TRITON_FLASH_ATTN="0"))),
+          _TRITON_RELEASE,
+          Way("VLLM_USE_TRITON_FLASH_ATTN=0", "another kernel of attention, before vLLM 0.11",
+              {"VLLM_USE_TRITON_FLASH_ATTN": "0"}, devices=("rocm",)))),
     ),
     *rows(
         "packages_mismatch",

@@ -43,6 +43,13 @@ ROWS: tuple[KnownError, ...] = (
          "Ray or Python of this node is of another version than that of the cluster",
          (Way("one image for all nodes, or the same Ray and Python on each: the lines below the error "
               "name both sides"),)),
+        (r"RayChannelTimeoutError|Timed out waiting for object available to read",
+         "A rank did not answer within the time that Ray waits for a step",
+         (Way("the lines of each rank before the error: one that failed, or that compiles or "
+              "waits for another", "the line itself holds no cause", kind="look"),
+          Way("RAY_CGRAPH_get_timeout with more seconds in the environment of every node before "
+              "`ray start`, where a step takes so long: what vLLM sets (300) is its own process's",
+              "a rank that hangs is found later"))),
         (r"Every node should have a unique IP address",
          "Ray and vLLM know a node by different addresses",
          (_RAY_ADDRESS,)),
@@ -53,8 +60,8 @@ ROWS: tuple[KnownError, ...] = (
         (r"placement group|placement_group|Current node has no GPU|enough resources|"
          r"number of required \w{1,10} exceeds|can fulfill resource request",
          "Ray has no place for all ranks",
-         (Way("`ray status`: all nodes joined, GPUs free, no dead placement group; tensor times "
-              "pipeline parallel size at most the GPUs of the cluster"),
+         (Way("`ray status`: all nodes joined, devices free, no dead placement group; tensor "
+              "times pipeline parallel size at most the devices of the cluster"),
           Way("end what holds them: an earlier engine keeps its placement group until its "
               "driver ends", "that engine"),
           _RAY_ADDRESS)),

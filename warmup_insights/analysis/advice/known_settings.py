@@ -394,6 +394,24 @@ ROWS: tuple[KnownError, ...] = (
           Way("no --speculative-config, or --kv-cache-dtype auto, for one start where they are "
               "set: a draft model or another type changes the sizes", "what they set"),
           Way("a newer vLLM, which pads such blocks", "another image"))),
+        (r"Resource axis: (\w{1,40}) of PartitionSpec.{0,300}is not found in mesh",
+         "The model divides its tensors along an axis that the mesh of the devices does not have",
+         (Way("NEW_MODEL_DESIGN=1: tpu-inference makes a mesh with more axes ({1} was wanted)",
+              "another division of the model", {"NEW_MODEL_DESIGN": "1"}),
+          Way("another MODEL_IMPL_TYPE, whose model needs fewer axes", "another implementation"))),
+        (r"Unsupported mxfp4_backend for Mxfp4MoEMethod: Mxfp4MoeBackend\.(\w{1,60})",
+         "The weights cannot be laid out for the kernel of experts that was chosen",
+         (Way("--moe-backend marlin, or triton where the device has it: {1} was chosen",
+              "slower experts than with a kernel made for the device"),
+          Way("a newer vLLM, whose choice fits the weights", "another image"))),
+        (r"assert self\.page_size_padded >= ",
+         "A block of the KV cache is smaller than the state of a Mamba layer, which it has to hold",
+         (Way("no --block-size: the engine picks one whose blocks hold a state, unless the plugin "
+              "of a device keeps its own"),
+          Way("--kv-cache-dtype auto: blocks of the same length are twice as large", "a cache of "
+              "16 bits", where={"kv_cache_dtype": True}),
+          Way("vLLM and the plugin of the device of one release, or a newer one: they divide the "
+              "cache of such models between them", "another image"))),
         (r"no attribute '(?:set_aux_hidden_state_layers|get_eagle3\w{1,60})'|"
          r"does not support (?:the )?EAGLE3 interface",
          "The model does not give out what a draft model of EAGLE3 needs",

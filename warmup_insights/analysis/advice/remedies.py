@@ -75,11 +75,14 @@ def statement_of(
     return statement(message, stage, config)
 
 
-def fitting(ways: Iterable[Way], config: Mapping[str, Value]) -> list[Way]:
+def fitting(
+    ways: Iterable[Way], config: Mapping[str, Value], device: str | None
+) -> list[Way]:
     """The ways without those that the run has taken already, that it cannot take or that are
-    for other settings; those for settings that it has come first, those for settings that it
+    for other settings or kinds of device; those for settings that it has come first, those for settings that it
     does not state last."""
-    left = [way for way in ways if not is_taken(way, config)]
+    own = [way for way in ways if not (device and way.devices) or device in way.devices]
+    left = [way for way in own if not is_taken(way, config)]
     if needs_v2_runner(config):
         left = [way for way in left if way.changes.get(V2_RUNNER) != "0"]
     left = [way for way in left if all(_may_hold(way, n, config) for n in way.where)]

@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from itertools import pairwise
 from statistics import fmean, median
 
 from warmup_insights.analysis.advice.change import Value, Way
@@ -107,6 +108,7 @@ def typical_of(times: Sequence[float]) -> float:
     return fmean(sorted(times)[:-1])
 
 
+_FORK = "vllm-fork"
 TIMED_SHARE = 0.6
 """Of the buckets that were warmed up, those with a time of their own, at least."""
 TWIN = 0.10
@@ -135,7 +137,8 @@ def prompt_buckets(facts: RunFacts, start: Start) -> Iterator[Finding]:
     formula="buckets left out x the median of those that share their value; each change "
     "on what the one before left; at the most with the time between them and the sampler's "
     "warm-up of the batch sizes left out (by number or rows), at the least without captures where graphs found no room",
-    margin="the smallest, the largest and the powers of two below the step stay; the "
+    margin="the smallest, the largest and the powers of two below the step stay, of lengths every "
+    "second one; the "
     "first compilation of a kind is not counted as saved, unless the run was on a CPU, "
     "where nothing is compiled for a shape",
     source="vllm-gaudi extension/bucketing/linear.py warmup_range",
@@ -250,9 +253,15 @@ def _drops(
     """Changes that leave buckets out, each counted on what the one before it left."""
     finders = (_wider_step, _near_twin) if phase == "decode" else (_contexts,)
     left = [row for row in timed if len(row.bucket) == 3]
+    if not left:
+        finders, left = (_longer_steps,), list(timed)
     found: list[Drop] = []
     least = most = 0.0
-    share = facts.figure("captured_percent")
+    shares = (
+        facts.figure("captured_percent"),
+        facts.figure(f"{phase}_capture_percent"),
+    )
+    share = next((known for known in shares if known is not None), None)
     is_full = share is not None and 0 < share < 100
     is_compiled = facts.summary.device.kind != "cpu"
     between = _between_s(facts, phase, timed)
@@ -316,6 +325,31 @@ def _wider_step(
     return None
 
 
+def _longer_steps(facts: RunFacts, rows: Sequence[BucketRow]) -> Drop | None:
+    """Every second sequence length of buckets of two dimensions, whose lengths are a step
+    apart."""
+    summary, phase = facts.summary, rows[0].phase
+    if "SEQ" not in dimensions_of(summary, phase, 2) or summary.engine.name != _FORK:
+        return None
+    values = sorted({row.bucket[1] for row in rows})
+    steps = {second - first for first, second in pairwise(values)}
+    if len(values) < MANY_SIZES or steps != {values[0]}:
+        return None
+    (step,) = steps
+    kept = linear_range(values[0], 2 * step, values[-1])
+    if kept[-1] != values[-1]:
+        return None
+    name, wide = f"VLLM_{phase.upper()}_SEQ_BUCKET_STEP", 2 * step
+    return Drop(
+        f"{name}={wide}",
+        f"{len(kept)} sequence lengths instead of {len(values)}",
+        tuple(row for row in rows if row.bucket[1] not in kept),
+        1,
+        {name: wide},
+        f"up to {wide - 1} padded tokens in a sequence",
+    )
+
+
 def _ways(facts: RunFacts, phase: str, timed: Sequence[BucketRow]) -> Iterator[Way]:
     """The narrower of the wider steps, with less padding, and the other strategy."""
     rows = [row for row in timed if len(row.bucket) == 3]
@@ -325,6 +359,10 @@ def _ways(facts: RunFacts, phase: str, timed: Sequence[BucketRow]) -> Iterator[W
         low, _ = second.gain(rows)
         price = f"{second.price}; {format_duration(low)} less"
         yield Way(second.change, price, second.changes)
+    if not rows and _longer_steps(facts, timed) is not None:
+        yield Way(
+            _no_change(facts, phase, is_timed=True), "more of them than that wait"
+        )
     yield from _strategy(facts, phase)
 
 

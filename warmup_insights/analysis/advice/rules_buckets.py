@@ -9,7 +9,6 @@ from statistics import median
 from warmup_insights.analysis.advice.change import Value, Way
 from warmup_insights.analysis.advice.facts import LEAST_S, RunFacts
 from warmup_insights.analysis.advice.finding import (
-    MAX_LISTED,
     Finding,
     first_lines,
     rule,
@@ -166,10 +165,7 @@ def executed_differently(facts: RunFacts) -> Iterator[Finding]:
         f"{BUCKET_FILE}: leave these buckets out, or lower the range that makes them",
         f"{len(wrong)} steps of warm-up less; a request in such a bucket compiles when "
         "it comes, with or without them",
-        tuple(
-            f"{row.phase} {row.bucket} ran as {row.ran_as}"
-            for row in wrong[:MAX_LISTED]
-        ),
+        first_lines([f"{row.phase} {row.bucket} ran as {row.ran_as}" for row in wrong]),
         part_s=seconds,
     )
 
@@ -225,7 +221,8 @@ def _ranges_too_small(facts: RunFacts) -> Iterator[Finding]:
         f"{count_of(len(found), 'compilation')} less while serving, once warm-up is on",
         tuple(lines)
         if is_file
-        else tuple(f"{item.phase} {item.shape}" for item in found)[:MAX_LISTED],
+        else first_lines([f"{item.phase} {item.shape}" for item in found]),
+        suggests_details=is_file,
         changes=way.changes,
         price=way.price,
         ways=(Way(wider.suggestion, wider.price),) if is_file else (),
@@ -270,10 +267,12 @@ def _missed(facts: RunFacts, phase: str, found: Sequence[Diagnosis]) -> Finding:
     needed = highest_needs(found)
     lines = dict.fromkeys(item.file_line for item in found if item.file_line)
     setting, change = "bucket ranges", "ranges that hold the shapes below"
+    is_listed = True
     if has_setting(summary, BUCKET_FILE):
         setting, change = BUCKET_FILE, f"{BUCKET_FILE} with the lines below added"
     elif all(item.cause == "no_combination" for item in found):
         setting, change = _limit_of(phase, found)
+        is_listed = phase != "prompt"
     price = "more buckets to warm up"
     ways: tuple[Way, ...] = ()
     changes: Mapping[str, Value] = {}
@@ -285,7 +284,7 @@ def _missed(facts: RunFacts, phase: str, found: Sequence[Diagnosis]) -> Finding:
             price = "the file holds all buckets: those of this run too, as the run lists them"
         else:
             setting, change = next(iter(needed)), wider.suggestion
-            changes = needed
+            changes, is_listed = needed, False
     return Finding(
         "medium",
         f"{count_of(len(found), f'{phase} shape')} met no bucket while serving, "
@@ -295,7 +294,8 @@ def _missed(facts: RunFacts, phase: str, found: Sequence[Diagnosis]) -> Finding:
         change,
         f"{count_of(len(found), 'compilation')} less while serving"
         + _compile_cost(facts, phase),
-        tuple(lines)[:MAX_LISTED] or tuple(str(item.wanted) for item in found),
+        tuple(lines) or first_lines([str(item.wanted) for item in found]),
+        suggests_details=is_listed,
         changes=changes,
         price=price,
         ways=ways,

@@ -18,7 +18,7 @@ from warmup_insights.analysis.advice.finding import (
 from warmup_insights.analysis.advice.ways import finding_of
 from warmup_insights.analysis.causes import KeyChange, key_change
 from warmup_insights.analysis.compare import SettingRow, compare_settings
-from warmup_insights.analysis.sentences import count_of
+from warmup_insights.analysis.sentences import count_of, shortened, value_text
 from warmup_insights.analysis.summary.compilation import RECIPES
 from warmup_insights.model.summary import PHASES, CompilePart, RunSummary, is_true
 from warmup_insights.units import format_duration
@@ -43,6 +43,9 @@ _NETWORK = re.compile(
 _RANK = re.compile(r"/rank_\d{1,5}_\d{1,5}(?:/.*)?$")
 _HOME = re.compile(r"(?:/home/|~|/Users/)")
 _TRUE = ("1", "true")
+_ONCE = re.compile(r"ource code has changed|file corrupted")
+"""Reasons that the next start does not have, for this one saved the function anew (vLLM
+`compilation/decorators.py`)."""
 
 
 @rule(
@@ -160,7 +163,7 @@ def compile_cache(facts: RunFacts, start: Start) -> Iterator[Finding]:
     is_kept = is_kept or (bool(other) and is_root_kept(facts))
     if is_kept and not is_dominant and key is None and not other:
         return
-    setting, change = _kept_by(is_off=is_off, where=where if is_kept else "")
+    setting, change = _kept_by(where, is_off=is_off, is_kept=is_kept)
     if key is not None:
         setting, change = key_advice(key)
     stated = f", {format_duration(spent)} of it" if spent < part else ""
@@ -205,7 +208,7 @@ def _reasons(key: KeyChange | None, rows: Sequence[SettingRow]) -> Iterator[str]
     if not rows:
         return
     shown = "; ".join(
-        f"{row.name} {str(row.values[0])[:40]}, now {str(row.values[1])[:40]}"
+        f"{row.name} {value_text(row.values[0])}, now {value_text(row.values[1])}"
         for row in rows[:MOST_SETTINGS]
     )
     more = len(rows) - MOST_SETTINGS
@@ -217,17 +220,32 @@ def _reasons(key: KeyChange | None, rows: Sequence[SettingRow]) -> Iterator[str]
     )
 
 
-def _kept_by(*, is_off: bool, where: str) -> tuple[str, str]:
-    """Setting and change; `where` is the directory if it outlives the start."""
+def _kept_by(where: str, *, is_off: bool, is_kept: bool) -> tuple[str, str]:
+    """Setting and change; `where` is the directory, `is_kept` whether it outlives the start."""
     if is_off:
         return "VLLM_DISABLE_COMPILE_CACHE", "unset VLLM_DISABLE_COMPILE_CACHE"
-    if where:
+    if is_kept and where:
         where = _RANK.sub("", where)
         return "VLLM_CACHE_ROOT", f"nothing: what was compiled is in {where}; keep it"
+    root = _own_root(where)
+    if root is not None:
+        return (
+            "VLLM_CACHE_ROOT",
+            f"{root} kept, and the same VLLM_CACHE_ROOT in every start",
+        )
     return (
         "VLLM_CACHE_ROOT",
         "VLLM_CACHE_ROOT on a volume that outlives the container",
     )
+
+
+def _own_root(where: str) -> str | None:
+    """The root of the cache where it was set: another than `~/.cache/vllm`, and no folder that
+    goes with the host's or the container's end."""
+    root, found, _ = where.partition("/torch_compile_cache/")
+    is_lost = root.startswith(("/tmp/", "/var/tmp/", "/dev/shm/"))
+    is_own = bool(found) and not is_lost and not root.endswith("/.cache/vllm")
+    return root if is_own and "redacted" not in root else None
 
 
 def _loaded(other: RunSummary, where: str) -> bool:
@@ -351,7 +369,7 @@ def poisoned_cache(facts: RunFacts, found: Failed) -> Iterator[Finding]:
     ]
     times = f", as {len(again)} other starts that loaded it" if len(again) > 1 else ""
     times = ", as another start that loaded it" if len(again) == 1 else times
-    message = " ".join(found.message.split())[:160].rstrip(".")
+    message = shortened(" ".join(found.message.split()))
     yield finding_of(
         facts,
         f"The start failed in what it had loaded from the compile cache{times}{found.where}: "
@@ -373,7 +391,8 @@ def poisoned_cache(facts: RunFacts, found: Failed) -> Iterator[Finding]:
     "a compiled function (AOT) of an earlier start was found and not loaded",
     "the line of the failed load, or the recorder",
     formula="none: the engine states the reason",
-    margin="low, and `medium` when another start of the model could not load it either",
+    margin="low, and `medium` when another start of the model could not load it either; nothing "
+    "to do where the code was changed, or the file was damaged, before this start alone",
     source="vLLM `compilation/decorators.py`, `_try_load_aot_compiled_fn`",
     example="vLLM 0.26 and 0.32 on a CPU, every start: a first start compiled for 44 s, "
     "later ones for 12 s, with torch's own cache",
@@ -392,9 +411,10 @@ def saved_not_loaded(facts: RunFacts) -> Iterator[Finding]:
         numbers["compile_s"] = spent
     times = f", as in {count_of(len(again), 'other start')}" if again else ""
     once = Way(
-        "nothing, if the code or a package was changed since: this start saved it anew",
+        "nothing, if torch or another package was changed since: this start saved it anew",
         "compiled anew once after each change",
     )
+    saved = Way("nothing: this start saved it anew", "compiled anew once")
     off = Way(
         "another release of vLLM, or VLLM_USE_AOT_COMPILE=0, which leaves saving and loading "
         "out; torch's own cache of graphs stays",
@@ -403,9 +423,9 @@ def saved_not_loaded(facts: RunFacts) -> Iterator[Finding]:
     yield finding_of(
         facts,
         "A compiled function that an earlier start saved was not loaded"
-        f"{times}, and the model was compiled again: {reason[:160].rstrip('.')}.",
+        f"{times}, and the model was compiled again: {shortened(reason)}.",
         numbers,
-        [off, once] if again else [once, off],
+        [off, once] if again or not _ONCE.search(reason) else [saved],
         "a start that loads the function does not compile",
         severity="medium" if again else "low",
     )

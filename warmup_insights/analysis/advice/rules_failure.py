@@ -24,7 +24,7 @@ from warmup_insights.analysis.advice.stated import (
     without_library,
 )
 from warmup_insights.analysis.advice.ways import finding_of, num_ranks
-from warmup_insights.analysis.sentences import progress_text
+from warmup_insights.analysis.sentences import progress_text, without_hint
 from warmup_insights.bucketing.base import GPUS
 from warmup_insights.model.phases import phase_words
 from warmup_insights.model.summary import PHASES, RunSummary, is_true
@@ -44,17 +44,17 @@ _KERNEL = "dmesg -T | grep -i 'killed process' on the host"
 
 
 _ABOVE = re.compile(
-    r"root cause|stack ?trace|Failed core proc|^Executor failed|(?:died|exited) unexpectedly|"
+    r"ZMQError: Operation not supported|root cause|stack ?trace|Failed core proc|^Executor failed|(?:died|exited) unexpectedly|"
     r"(?:Core|core|[Ee]ngine|WorkerProc) initialization failed"
 )
-"""Of errors that only announce another one."""
+"""Of errors that only announce another one; a socket that was closed supports nothing."""
 _QUOTES = re.compile(r"Worker failed with error '\w")
 """The executor quotes what its worker raised (vLLM `v1/executor/multiproc_executor.py`)."""
 
 
 def shown_message(found: Failed) -> str:
     """The text of an error on one line, cut where it is long."""
-    text = " ".join(found.message.split())
+    text = " ".join(without_hint(found.message).split())
     if len(text) <= MAX_MESSAGE:
         return text.rstrip(".")
     return f"{text[:MAX_MESSAGE].rpartition(' ')[0]} …"
@@ -156,6 +156,15 @@ MODELS_TRANSFORMERS = Way(
     "config.json), where the frames lead through transformers or code of the model",
     "models that need another one do not load",
 )
+_FRAMEWORKS = (
+    "vllm", "torch", "tpu_inference", "jax", "neuronx", "libneuronxla", "habana_frameworks",
+)  # fmt: skip
+"""Packages in which most tracebacks end, whatever was wrong."""
+_REPORTED = re.compile(
+    r"\b(?:CalledProcess|FloatingPoint|OS|IO|Connection|Timeout|Permission|FileNotFound)Error\b|"
+    r"\bstatus=\d"
+)
+"""Errors that a package only reports: of a program that it called, of the system, of a device."""
 _OF_PARTS = re.compile(r"\b[\w/]{1,80}\.py\b|\[(?i:aiter)\]")
 """Files, and libraries of kernels by what their lines begin with."""
 
@@ -170,7 +179,9 @@ def _of_the_part(facts: RunFacts, found: Failed) -> Iterator[Way]:
     package = (found.module or "").partition("/")[0]
     if package in ("transformers", "transformers_modules", "tokenizers"):
         yield MODELS_TRANSFORMERS
-    elif package and not package.startswith(("vllm", "torch", "tpu_inference")):
+    elif _REPORTED.search(found.message):
+        return
+    elif package and not package.startswith(_FRAMEWORKS):
         yield Way(
             f"{package} of the version that this vLLM names (`pip check`): the traceback ends "
             f"in its {found.module}",

@@ -295,9 +295,9 @@ def _limit_of(
     return "max_num_seqs", f"--max-num-seqs {limit}", {"max_num_seqs": limit}
 
 
-_FIRST, V1_FIRST = (0, 2), (0, 6, 4)
+_FIRST, _SIZES_FIRST = (0, 2), (0, 6, 6)
 """The first vLLM with graphs (builds without a tag are named 0.1.dev and a number), and the
-first with a V1 engine and with sizes of graphs that can be set."""
+first with sizes of graphs that can be set."""
 
 
 def _limited_words(summary: RunSummary) -> str:
@@ -308,9 +308,9 @@ def _limited_words(summary: RunSummary) -> str:
     if has_setting(summary, "cudagraph_capture_sizes"):
         return listed
     version = read_version(summary.engine.version)
-    if version is not None and _FIRST <= version < V1_FIRST:
+    if version is not None and _FIRST <= version < _SIZES_FIRST:
         return "--max-num-seqs of the largest batch that comes"
-    return f"{listed}; engines before V1 follow --max-num-seqs"
+    return f"{listed}; before vLLM 0.6.6 --max-num-seqs"
 
 
 def _table(summary: RunSummary, sizes: Sequence[int]) -> Iterator[str]:

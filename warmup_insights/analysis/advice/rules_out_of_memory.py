@@ -601,7 +601,7 @@ def _effect(first: Way, shortfall: float | None) -> str:
         return "the shortfall is not known, so neither is how much is enough"
     room = format_bytes(shortfall)
     if any(name in first.suggestion for name in _COMPUTED):
-        return f"{room} of room"
+        return f"{room} of room at least, as much as was missing"
     return f"{room} were missing; whether this is as much no figure shows"
 
 

@@ -250,20 +250,21 @@ def kernel_autotune(facts: RunFacts, start: Start) -> Iterator[Finding]:
     )
 
 
+_TRITON = "TRITON_CACHE_DIR"
 _CUDA_CACHES = (
     "FLASHINFER_WORKSPACE_BASE",
-    "keep what FlashInfer, DeepGEMM and Triton compile (~/.cache/flashinfer, "
-    "~/.cache/vllm, ~/.triton/cache) on a volume",
+    "keep what FlashInfer, DeepGEMM and Triton compile: FLASHINFER_WORKSPACE_BASE, "
+    "VLLM_CACHE_ROOT and TRITON_CACHE_DIR with folders on a volume",
 )
 _CACHES = {
     "rocm": (
         "AITER_JIT_DIR",
-        "keep what AITER and Triton compile (AITER_JIT_DIR with a folder, ~/.triton/cache) "
+        "keep what AITER and Triton compile: AITER_JIT_DIR and TRITON_CACHE_DIR with folders "
         "on a volume",
     ),
     "xpu": (
-        "TRITON_CACHE_DIR",
-        "keep what Triton compiles (~/.triton/cache) on a volume",
+        _TRITON,
+        "keep what Triton compiles: TRITON_CACHE_DIR with a folder on a volume",
     ),
 }
 """By kind of device: the setting of the folder, and what to keep of what is compiled at
@@ -304,6 +305,46 @@ def kernels_built(facts: RunFacts, start: Start) -> Iterator[Finding]:
         "no figure without a second start: kernels that are compiled at first use are kept",
         price="disk for the caches",
         phase="kernel_warmup",
+        part_s=seconds,
+    )
+
+
+@start_rule(
+    "model runner V2 warmed the model for 10 s and 5 % of the start or more, or most of it "
+    "(CUDA, ROCm, XPU)",
+    "phase model_warmup; the model runner",
+    formula="the seconds of the phase, without a gain",
+    margin="no gain: the log does not divide compiling from running; no finding where the "
+    "folder is set",
+    source="vLLM v1/worker/gpu/warmup.py warmup_kernels; docs/design/torch_compile.md (0.31: a "
+    "TRITON_CACHE_DIR that is given is kept); torch _inductor/runtime/triton_heuristics.py",
+    example="vLLM 0.26.0 on an H200 and a small model: 14 of 54 s, and 17 s in a warm start "
+    "without that folder",
+)
+def triton_kernels(facts: RunFacts, start: Start) -> Iterator[Finding]:
+    """Model runner V2 ran a prompt and a decode step, which compiles kernels of Triton."""
+    summary, seconds = facts.summary, start.worth("model_warmup")
+    if seconds is None or summary.engine.name != "vllm":
+        return
+    if summary.config.get("model_runner") != "V2" or _TRITON in summary.config:
+        return
+    if summary.device.kind not in GPUS:
+        return
+    seen = [own for own in facts.others_s("model_warmup") if own < seconds]
+    shown = "the log does not divide compiling from running"
+    if seen:
+        shown = f"another start of this model took {format_duration(min(seen))} for it"
+    yield Finding(
+        severity_of(start.share(seconds)),
+        f"Warming the model took {start.of_all(seconds)}: model runner V2 runs prompts and "
+        "decodes, so that Triton compiles its kernels.",
+        {"model_warmup_s": seconds, "start_s": start.wall_s},
+        _TRITON,
+        f"{_TRITON} with a folder on a volume that stays",
+        "kernels that an earlier start compiled are loaded, whatever its settings; otherwise they "
+        f"are beside the graphs of one configuration, or in ~/.triton/cache; {shown}",
+        price="disk; the first start with these versions still compiles",
+        phase="model_warmup",
         part_s=seconds,
     )
 
@@ -403,10 +444,10 @@ def encoder_profile(facts: RunFacts, start: Start) -> Iterator[Finding]:
     "the first pass through the model took 10 s and 5 % of the start or more "
     "(CUDA, ROCm, XPU)",
     "phase profile_run; another start for the gain",
-    formula="seconds less the shortest of other starts of the same model, version and "
+    formula="0 to seconds less the shortest of other starts of the same model, version and "
     "device",
-    margin="no gain without another start: kernels compiled at first use are kept, "
-    "swapping is not",
+    margin="no gain without another start, which may have had other settings: kernels compiled at "
+    "first use are kept, swapping is not",
     source="vLLM v1/worker/gpu_worker.py determine_available_memory",
     example="vLLM 0.25.1 with 93 GiB of weights and 19 GiB of host memory: 630 of 1,478 s",
 )
@@ -435,7 +476,7 @@ def profile_run(facts: RunFacts, start: Start) -> Iterator[Finding]:
         "are kept, swapping is not",
         (f"{format_bytes(size)} of weights, {format_bytes(room)} of host memory available "
          "before loading",) if size and room and size > room else (),
-        gain_s=(seconds - min(seen), seconds - min(seen)) if seen else None,
+        gain_s=(0.0, seconds - min(seen)) if seen else None,
         price="disk for the caches",
         phase="profile_run",
         part_s=seconds,
@@ -590,5 +631,5 @@ def _unnamed_shape(facts: RunFacts, start: Start, seconds: float) -> Finding:
 
 RULES = (
     largest_part, slow_imports, ray_wait, kernel_autotune, kernels_built,
-    multimodal_warmup, encoder_profile, profile_run, startup_plan, profile_shape,
+    triton_kernels, multimodal_warmup, encoder_profile, profile_run, startup_plan, profile_shape,
 )  # fmt: skip

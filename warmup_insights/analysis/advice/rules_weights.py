@@ -15,6 +15,7 @@ from warmup_insights.analysis.advice.facts import (
     words_of,
 )
 from warmup_insights.analysis.advice.finding import Finding, severity_of, start_rule
+from warmup_insights.analysis.advice.ways import is_of_4_bits
 from warmup_insights.model.summary import OF_OTHER_RANK, CheckpointFacts, RunSummary
 from warmup_insights.rules.setting_lives import has_setting
 from warmup_insights.units import format_bytes, format_duration
@@ -134,7 +135,10 @@ def weights_read(facts: RunFacts, start: Start) -> Iterator[Finding]:
         gain, effect = _reading_gain(facts, size, seconds)
     if known is not None and known.filesystem:
         title += f" from {known.filesystem}"
-    first, *ways = _readers(facts, seconds)
+    ways = list(_readers(facts, seconds))
+    if not ways:
+        return
+    first, *ways = ways
     setting = next(iter(first.changes), "load_format")
     severity = severity_of(start.share(seconds))
     if gain is None:
@@ -177,18 +181,20 @@ def _reading_gain(
     seen = facts.others_s("load_weights")
     if seen and min(seen) < 0.8 * seconds:
         best = min(seen)
-        words = f"another start read the same files in {format_duration(best)}"
-        return (seconds - best, seconds - best), words
+        words = f"another start read the same files in {format_duration(best)}, from the page "
+        words += "cache or the disk"
+        return (0.0, seconds - best), words
     name = known.filesystem if known is not None else None
-    is_local = _is_local(known)
+    # After prefetching by several readers only another disk is quicker.
+    is_local = _is_local(known) or filled is not None
     rate = LOCAL_RATE if is_local else NETWORK_RATE
     most = seconds - size / rate
     of = "a network file system" if name is not None else "most storage"
     of = "NVMe" if is_local else of
     if most <= 0.2 * seconds:
         words = (
-            f"no figure: {of} gives one reader about {rate / 1e9:.0f} GB/s, several may "
-            "get more"
+            f"no figure: {of} gives one reader about {rate / 1e9:.0f} GB/s, and this "
+            "start had no less; several may get more"
         )
         return None, words
     words = (
@@ -227,19 +233,20 @@ def _readers(facts: RunFacts, seconds: float) -> Iterator[Way]:
         for name in ("runai_streamer", "fastsafetensors")
         if has_setting(summary, f"load_format={name}")
     ]
-    if formats and is_plain:
+    filled = _filled_s(summary)
+    is_of_disk = filled is not None and filled >= FILLED_SHARE * seconds
+    if formats and is_plain and not is_of_disk:
         why = "" if prefetches or (is_prefetched and known) else _not_prefetched(known)
         yield Way(
             f"--load-format {' or '.join(formats)}: several readers at once",
             f"the package of that name in the image{why}",
         )
-    filled = _filled_s(summary)
-    if filled is None or filled >= FILLED_SHARE * seconds:
+    if filled is None or is_of_disk:
         place = (
             "a faster disk, such as NVMe" if _is_local(known) else "a local NVMe disk"
         )
         yield Way(f"a copy of the files on {place}", "disk for the files, and the copy")
-    if not prefetches:
+    if not prefetches and not is_of_4_bits(summary):
         yield Way("a quantised build of the model", "other weights; check the quality")
 
 
@@ -339,12 +346,13 @@ def _late(
         else "; most of the others were as late as the last."
     )
     streamer = "load_format=fastsafetensors"
-    change = "a local copy of the files on each node"
+    change, price = "a local copy of the files on each node", "disk for the files"
     if (
         has_setting(facts.summary, streamer)
         and facts.summary.config.get("load_format") in _PLAIN
     ):
         change = f"--load-format fastsafetensors, which divides the reading between the ranks, or {change}"
+        price = f"the package of that name in the image, or {price}"
     return Finding(
         severity_of(start.share(behind)),
         title,
@@ -355,7 +363,7 @@ def _late(
         if is_alone
         else "no figure: what the ranks share, such as the storage, sets the pace",
         gain_s=(0.0, behind) if is_alone else None,
-        price="the package of that name in the image, or disk for the files",
+        price=price,
         phase=phase + OF_OTHER_RANK,
         part_s=waited,
     )

@@ -17,7 +17,7 @@ from warmup_insights.analysis.plan.planning import (
     PlanSettings,
 )
 from warmup_insights.analysis.sentences import count_of
-from warmup_insights.model.summary import PHASES
+from warmup_insights.model.summary import PHASES, RunSummary
 from warmup_insights.units import GIB, format_bytes
 
 NO_SETTING = "none"
@@ -47,7 +47,7 @@ def finding_of(
 ) -> Finding:
     """A finding about a failure: the first way that helps is its suggestion, of those that the
     run can take; its effect may follow from it."""
-    own = fitting(ways, facts.summary.config)
+    own = fitting(ways, facts.summary.config, facts.summary.device.kind)
     first, *others = sorted(own, key=lambda way: way.kind == "no help")
     setting = next(iter(first.changes), NO_SETTING)
     brings = effect if isinstance(effect, str) else effect(first)
@@ -172,14 +172,11 @@ def fewer_weight_bits(
     facts: RunFacts, weights: float | None, missing: float | None = None
 ) -> Iterator[Way]:
     """Weights of fewer bits, and what about remains of them where their size is known; whether
-    that is less than what is missing.
-
-    Nothing where they have 4 bits by the kind of quantisation or the name of the model.
+    that is less than what is missing. Nothing where they have 4 bits.
     """
     price = "accuracy; another checkpoint"
     config = facts.summary.config
-    names = f"{config.get('quantization')} {config.get('model', facts.summary.model)}"
-    if _OF_4_BITS.search(names) and not _OF_8_BITS.search(names):
+    if is_of_4_bits(facts.summary):
         return
     if weights is None:
         yield Way("weights of fewer bits", price)
@@ -196,6 +193,13 @@ def fewer_weight_bits(
         yield Way(text, not_enough(missing, price), kind="no help")
     else:
         yield Way(text, price)
+
+
+def is_of_4_bits(summary: RunSummary) -> bool:
+    """Whether the weights have 4 bits by the kind of quantisation or the name of the model."""
+    config = summary.config
+    names = f"{config.get('quantization')} {config.get('model', summary.model)}"
+    return bool(_OF_4_BITS.search(names)) and not _OF_8_BITS.search(names)
 
 
 def num_ranks(facts: RunFacts) -> int:
