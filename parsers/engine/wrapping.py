@@ -80,9 +80,11 @@ def width_of(text: str) -> Width | None:
     if "\r" in text.replace("\r\n", "\n"):
         return None
     lines = [line.rstrip("\r") for line in text.split("\n", LOOKED_AT)[:LOOKED_AT]]
-    widths = [Width(max(map(len, lines)))]
+    # A page around a log has longer lines of its own.
+    records = list(filter(_RECORD.match, lines)) or lines
+    widths = [Width(max(map(len, records)))]
     if "pid=" in text and "\x1b[" not in text:
-        widths.append(Width(max(map(with_colours, lines)), with_colours))
+        widths.append(Width(max(map(with_colours, records)), with_colours))
     cut = [_count_cut(lines, width) for width in widths]
     return widths[cut.index(max(cut))] if any(cut) else None
 
@@ -149,7 +151,7 @@ def unwrapped(blocks: Iterable[bytes], width: Width) -> Iterator[bytes]:
 
 def _is_cut(line: str, width: Width) -> bool:
     """Whether a row may go on; the space at its end is often left out of a copy."""
-    return width.length(line.rstrip("\r")) >= width.columns - 1
+    return -1 <= width.length(line.rstrip("\r")) - width.columns <= 0
 
 
 def _joined(lines: list[str], width: Width) -> str:

@@ -88,6 +88,16 @@ def test_whole_lines_are_left_alone():
     assert width_of(LOG) is None
 
 
+def test_text_of_a_page_around_the_rows_is_longer_than_they_are():
+    prose = "The server does not start when `--max-model-len` is set, see the log. " * 9
+    page = f"{prose}\n\n```\n{rows(LOG, 100, stripped=False)}```\n\n{prose}\nThanks!\n"
+    runs, _ = read(page)
+    (failure,) = of(Failure, runs[0])
+    assert failure.message.endswith(LAST)
+    whole = b"".join(unwrapped([page.encode()], Width(100))).decode()
+    assert f"\n{prose}\nThanks!\n" in whole
+
+
 @pytest.mark.parametrize("size", [1, 7, 400])
 def test_rows_are_joined_across_blocks(size):
     text = rows(LOG, 100, stripped=False)
