@@ -335,7 +335,7 @@ def _misses(summary: RunSummary) -> TextTable:
          f"ran as {miss.fallback}" if miss.fallback else "")
         for miss in misses[:MOST_ROWS]
     ]  # fmt: skip
-    title = f"Bucket misses: {text_of(summary, 'misses')} distinct shapes"
+    title = f"Bucket misses, distinct shapes: {text_of(summary, 'misses')}"
     return make_table(title, ("", "", "", ""), rows, note=_part_of(misses))
 
 
