@@ -415,8 +415,9 @@ def sleeps_frame(summary: RunSummary) -> pd.DataFrame:
     each freed, left in use and kept on the host."""
     rows = [
         (row.action.replace("_", " "), (isoformat(row.time) or "?")[:19], row.duration_s,
-         format_bytes(row.freed_bytes), format_bytes(row.used_bytes),
-         format_bytes(row.host_bytes), ", ".join(map(visible, row.tags)))
+         *("" if size is None else format_bytes(size)
+           for size in (row.freed_bytes, row.used_bytes, row.host_bytes)),
+         ", ".join(map(visible, row.tags)))
         for row in summary.serving_or_none.sleeps
     ]  # fmt: skip
     columns = [
