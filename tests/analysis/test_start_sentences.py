@@ -217,6 +217,17 @@ def test_a_compilation_is_of_a_start():
     assert "no start-up" not in sentence.lower()
 
 
+def test_the_line_of_an_engine_that_begins_is_of_a_start():
+    line = (
+        "INFO 11-12 16:04:20 llm_engine.py:176] Initializing an LLM engine (v0.5.3.post1) "
+        "with config: model='a/b', speculative_config=None, device_config=hpu\n"
+    )
+    (sentence, *_) = start_sentences(folded(events(line)).summary)
+    assert sentence == (
+        "The log has no line that the server was ready; it ends with starting the engine."
+    )
+
+
 def test_a_recording_is_no_log():
     end = RunFinished(status="interrupted", time=9.0)
     events = [RunStarted(engine="vllm", time=1.0), end]

@@ -73,7 +73,8 @@ def not_a_start(summary: RunSummary) -> str | None:
     known = (times.wall_s, times.warmup_s, summary.memory, summary.buckets,
              summary.graphs, summary.sampler, summary.defrag, summary.compile,
              None if summary.benchmarks else summary.engine.name,
-             times.phases or None, summary.progress.index)  # fmt: skip
+             times.phases or None, summary.progress.index,
+             summary.progress.stage == "start_engine" or None)  # fmt: skip
     if any(part is not None for part in known) or summary.status != "unknown":
         return None
     found = [
