@@ -109,6 +109,11 @@ _OTHER_HEADS = (
         rf"{_BEFORE_TEXT}"
     ),
     re.compile(rf"(?P<stamp>)(?P<level>{LEVELS}):{_LOGGER}: ?"),
+    # The rest of vLLM's own, where a copy begins within it.
+    re.compile(
+        r"(?P<level>)(?P<stamp>)(?:[A-Z]{0,8}[ \d:-]{1,16})?"
+        r"\[(?P<file>[\w./-]{1,160}\.py:\d{1,7})\] "
+    ),
 )
 _LEVEL_OF = {level[0]: level for level in LEVELS.split("|")}
 # The end of a progress bar; what follows on the line is another text.
@@ -373,7 +378,7 @@ def _peel_other_head(rest: str, base: Record) -> str | None:
     for pattern in _OTHER_HEADS:
         match = pattern.match(rest)
         if match is not None:
-            base.level = _LEVEL_OF.get(match["level"], match["level"])
+            base.level = _LEVEL_OF.get(match["level"], match["level"]) or None
             base.stamp, file = match["stamp"] or None, match["file"] or None
             base.file = _file_of(file) if file and ":" not in file else file
             return rest[match.end() :]

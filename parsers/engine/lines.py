@@ -411,6 +411,10 @@ class LineParser:
 
     def _run_of(self, matched: Matched) -> OpenRun:
         """The start-up that is open, or another one that begins with a line."""
+        if self._stream.run is None and matched.record.is_error:
+            # A copy that begins within a line may have the cause there.
+            for cut in self._stream.traceback.logged_above(matched.line):
+                self._add_line(self._run_of(cut), cut)
         run = self._stream.run
         if run is None or run.is_followed_by(matched):
             run = self._begin(matched)

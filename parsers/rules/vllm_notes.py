@@ -300,15 +300,12 @@ NOTE_RULES: tuple[LineRule, ...] = (
             {"duration_s": 3.25},
         ),
     ),
-    note_rule(
+    phase_start(
         "profiling_begins",
-        (
-            "Starting profile run",
-            "Start profiling run",
-            "encoder profiling for embedding",
-        ),
-        r"Starting profile run for multi-modal models\.|Start profiling run with .{1,200}|"
-        r"Skipping encoder profiling for embedding-only mode .{1,200}",
+        # What is behind it is the run (`worker/enc_dec_model_runner.py profile_run`,
+        # `worker/openvino_worker.py`).
+        ("Starting profile run", "Start profiling run"),
+        r"Starting profile run for multi-modal models\.|Start profiling run with .{1,200}",
         "profile_run",
         "INFO 01-16 20:03:14 [enc_dec_model_runner.py:180] Starting profile run for "
         "multi-modal models.",

@@ -800,6 +800,12 @@ def test_what_only_imports_vllm_for_long_starts_no_engine(minute):
     runs, _ = read(text)
     wall_s = summary_of(runs[0])["time"]["wall_s"]
     assert wall_s == (60.0 if minute == 1 else None)
+    # Nor is it an import where its processes wait for each other.
+    waits = (
+        "No available shared memory broadcast block found in 60 seconds. This happens"
+    )
+    runs, _ = read(text + line.format(minute + 1, "shm_broadcast.py:466", waits))
+    assert summary_of(runs[0])["time"]["wall_s"] is None
 
 
 @pytest.mark.parametrize("has_frames", [False, True])

@@ -32,6 +32,13 @@ def edges(text: str, name: str) -> list[tuple[str, float | None]]:
     return [(e.edge, e.time % 60 if e.time is not None else None) for e in marked]
 
 
+def test_a_profiling_run_of_v0_begins_with_its_line():
+    line = "Starting profile run for multi-modal models."
+    assert edges(info(10, "enc_dec_model_runner.py:297", line), "profile_run") == [
+        ("start", 10.0)
+    ]
+
+
 def test_kernel_warmup_ends_where_the_capture_of_graphs_began():
     text = info(10, "kernel_warmup.py:295", "Warming up FlashInfer attention.")
     text += info(
