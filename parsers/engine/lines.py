@@ -328,12 +328,8 @@ class LineParser:
         self, record: Record, matched: Matched | None, line: int, time: float | None
     ) -> None:
         """Find the start-up of a record: an earlier one, the current one or the next."""
-        if matched is not None and any(isinstance(m, CodeFence) for m in matched.made):
-            self._stream.is_fenced = self._stream.run is not None
-            self._counted.clear()
+        if matched is not None and not self._is_of_a_log(matched):
             return
-        if matched is not None and time is not None and self._stream.is_fenced:
-            self._go_behind_fence(time, line)
         stream, owner = self._stream, None
         for ended in stream.begin_worker(record, matched):
             self._end(ended)
@@ -355,16 +351,28 @@ class LineParser:
         self._stream = self._streams[self._stream_name] = self._stream.anew()
         self._counted.clear()
 
-    def _go_behind_fence(self, time: float, line: int) -> None:
-        """The next block of code in a page goes on with the log of the one before it, or
-        holds another one."""
-        run, self._stream.is_fenced = self._stream.run, False
+    def _is_of_a_log(self, matched: Matched) -> bool:
+        """Whether a line is: an edge of a block of code in a page is none. The next block
+        goes on with the log of the one before it, or holds another one; a page can quote
+        how busy engines were, line by line, and such a line alone begins none.
+        """
+        made, time, run = matched.made, matched.time, self._stream.run
+        if any(isinstance(item, CodeFence) for item in made):
+            self._stream.is_fenced = run is not None
+            self._counted.clear()
+            return False
+        if not self._stream.is_fenced or time is None:
+            return True
         if run is not None and run.is_near(time):
-            text = "it is quoted in pieces"
-            self._add(run, run.tracker.take(Elided(text), Origin(None, None, line)))
-            return
-        for ended in self._stream.end_all():
-            self._end(ended)
+            elided = Elided("it is quoted in pieces")
+            self._add(run, run.tracker.take(elided, Origin(None, None, matched.line)))
+        elif made and all(isinstance(item, StatisticsLine) for item in made):
+            return False
+        else:
+            for ended in self._stream.end_all():
+                self._end(ended)
+        self._stream.is_fenced = False
+        return True
 
     def _add_line(self, run: OpenRun, matched: Matched) -> None:
         """A line of a start-up, which may show more than what it makes."""

@@ -734,6 +734,20 @@ def quoted(*blocks: str) -> str:
     return "# Starts\n\n" + "".join(parts)
 
 
+def test_how_busy_an_engine_was_begins_no_run_behind_a_block_of_code():
+    """Pages about speed quote such lines, one in a block."""
+    line = (
+        "INFO 03-02 {:02d}:00:00 [loggers.py:123] Engine 000: Avg prompt throughput: 12.0 "
+        "tokens/s, Avg generation throughput: 3.0 tokens/s, Running: 1 reqs, Waiting: 0 reqs, "
+        "GPU KV cache usage: 1.0%, Prefix cache hit rate: 0.0%\n"
+    )
+    busy = [line.format(hour) for hour in range(9)]
+    runs, _ = read(quoted(CACHE.format("02 08:59:59", "50,000"), *busy))
+    assert len(runs) == 1
+    runs, _ = read(quoted(*busy, CACHE.format("02 10:00:00", "50,000")))
+    assert len(runs) == 2
+
+
 @pytest.mark.parametrize(
     "second",
     [CACHE.format("05 12:00:20", "50,000"), CACHE.format("02 10:40:20", "50,000"),
