@@ -51,7 +51,7 @@ from parsers.engine.signals import (
     is_foreign,
     stamped,
 )
-from parsers.engine.stamps import Clock
+from parsers.engine.stamps import Clock, has_zone
 from parsers.engine.streams import Stream
 from parsers.report import ParseReport
 from warmup_insights.model.events import (
@@ -556,8 +556,9 @@ class LineParser:
                 opened.evidence.add_shown(shown)
         else:
             began = self._stream.actor_since(matched.record.actor, time)
+        zoned = has_zone(matched.record.outer, matched.record.stamp)
         started = RunStarted(
-            time=began, line=line, timezone=self._timezone,
+            time=began, line=line, timezone=self._timezone or ("UTC" if zoned else None),
             year_from=self._clock.year_from,
             is_inside=began == time and begins_inside(matched),
         )  # fmt: skip

@@ -23,13 +23,15 @@ def _counted(match: re.Match[str]) -> list[Made]:
     ]
 
 
-def _overridden(match: re.Match[str]) -> Made:
+def _overridden(match: re.Match[str]) -> list[Made]:
     if match["own"] == "0":
         # Nothing is allocated yet: the engine profiles graphs with its own minimum.
-        return None
-    return ConfigRecorded(
-        settings={"num_gpu_blocks_override": int(match["num_blocks"])}
-    )
+        return []
+    blocks = int(match["num_blocks"])
+    return [
+        ConfigRecorded(settings={"num_gpu_blocks_override": blocks}),
+        KVCacheAllocated(num_blocks=blocks),
+    ]
 
 
 KV_CACHE_RULES: tuple[LineRule, ...] = (

@@ -321,6 +321,9 @@ NOTE_RULES: tuple[LineRule, ...] = (
             "Dumping ",
             "[MoE requantization]",
             "Hybrid KV cache layout",
+            "Setting KV cache layout to ",
+            "wake up the engine with tags: ",
+            "NCCL_CUMEM_ENABLE is set to ",
             "Compilation num_layers = ",
             "CG Capture: mode=",
             "Capturing a cudagraph on (",
@@ -339,6 +342,9 @@ NOTE_RULES: tuple[LineRule, ...] = (
         # tpu-inference `layers/`, `runner/kv_cache_manager.py`.
         r"\[MoE requantization\]: re-quantizing MoE weights to |"
         r"Hybrid KV cache layout: num_kv_cache_groups=|Compilation num_layers = \d|"
+        # What `v1/attention/backends/utils.py`, `api_router.py` and `env_override.py` announce.
+        r"`\w{1,60}` (?:environment )?variable detected\. Setting KV cache layout to |"
+        r"wake up the engine with tags: |NCCL_CUMEM_ENABLE is set to \S{1,20}, skipping|"
         # For each graph, where bars and totals are read (`v1/worker/gpu/cudagraph_utils.py`,
         # `v1/worker/encoder_cudagraph.py`, `compilation/`).
         r"CG Capture: mode=|Capturing a cudagraph on \(|Captured breakable cudagraph for |"
@@ -360,6 +366,11 @@ NOTE_RULES: tuple[LineRule, ...] = (
         "INFO 06-26 20:33:42 [kv_cache_manager.py:912] Hybrid KV cache layout: "
         "num_kv_cache_groups=1, num_kv_cache_tensors=30",
         "WARNING 04-09 05:08:46 [kv_cache_manager.py:251] Compilation num_layers = 60",
+        "INFO 06-13 21:02:05 [utils.py:60] `_KV_CACHE_LAYOUT_OVERRIDE` variable detected. "
+        "Setting KV cache layout to HND.",
+        "INFO 06-13 21:02:05 [api_router.py:39] wake up the engine with tags: None",
+        "INFO 06-13 21:02:05 [env_override.py:17] NCCL_CUMEM_ENABLE is set to 0, skipping "
+        "override. This may increase memory overhead with cudagraph+allreduce",
         "DEBUG 11-28 03:22:50 [cudagraph_utils.py:470] CG Capture: mode=FULL, "
         "batch_desc=BatchExecutionDescriptor(cg_mode=FULL, num_tokens=64)",
         "DEBUG 11-28 03:22:40 [backends.py:406] Store the 3-th graph for compile range"

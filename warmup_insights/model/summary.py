@@ -773,7 +773,7 @@ class StartFacts(Part):
     begins with an engine that wakes up; `skipped` without a warm-up."""
     caches: dict[str, str] = {}
     """Cache to `hit`, `missed`, `partial` or `off`: `torch_compile`, `aot` (whole compiled
-    functions of vLLM), `flashinfer_autotune`, `hpu_recipes`."""
+    functions of vLLM), `flashinfer_autotune`, `hpu_recipes`, `neuron_modules`."""
     aot_reason: str | None = None
     """Why a compiled function that an earlier start had saved was not loaded."""
     weights: str | None = None

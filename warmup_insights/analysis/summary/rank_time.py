@@ -464,6 +464,9 @@ class RankTime:
                 self.begin(PHASE_OF[type(event)], time)
             case SamplerWarmup() | DefragWarmup() | GraphsCaptured():
                 self._ended(event, time)
+            case CompileFinished(what="module"):
+                # One of several, compiled at the same time or one after the other.
+                self.end("compile", time, None)
             case CompileFinished() if event.duration_s is not None:
                 self._compiled(event, time, event.duration_s)
             # Without these it follows from settings alone, not from the profile run.
@@ -655,6 +658,11 @@ class RankTime:
             return
         self.summed.add(warmup)
         self.end(warmup, time, None)
+
+
+def is_before(name: str, other: str) -> bool:
+    """Whether engines go through a stage before another one."""
+    return _ORDER.get(name, math.inf) < _ORDER.get(other, -math.inf)
 
 
 def _step_name(event: WarmupStep | GraphCaptured) -> str:
