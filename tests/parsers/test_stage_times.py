@@ -734,3 +734,46 @@ def test_a_rank_whose_loading_is_not_in_the_log_has_no_profiling_run_from_its_st
     assert not {
         name for name in found if name.startswith(("profile_run", "init_worker"))
     }
+
+
+PROFILING = (
+    "Profiling CUDA graph memory: PIECEWISE=42 (largest=384), FULL=26 (largest=192)"
+)
+
+
+def test_the_run_before_graphs_are_estimated_is_the_profiling_run():
+    """Without a line of its own, where nothing is compiled; a rank above 0 may print none
+    between the first of its connection and that."""
+    text = HEAD + worker(
+        0,
+        2,
+        "parallel_state.py:1607",
+        "world_size=2 rank=0 local_rank=0 "
+        "distributed_init_method=tcp://127.0.0.1:45059 backend=nccl",
+    )
+    text += worker(
+        1,
+        2,
+        "parallel_state.py:1607",
+        "world_size=2 rank=1 local_rank=1 "
+        "distributed_init_method=tcp://127.0.0.1:45059 backend=nccl",
+    )
+    text += worker(
+        0,
+        3,
+        "parallel_state.py:1942",
+        "rank 0 in world size 2 is assigned as DP "
+        "rank 0, PP rank 0, PCP rank 0, TP rank 0, EP rank 0, EPLB rank N/A",
+    )
+    text += worker(0, 4, "gpu_model_runner.py:5209", "Starting to load model a/b...")
+    text += worker(
+        0,
+        10,
+        "gpu_model_runner.py:5306",
+        "Model loading took 75.64 GiB memory and 6.219445 seconds",
+    )
+    text += worker(1, 40, "gpu_model_runner.py:6534", PROFILING)
+    text += worker(0, 40, "gpu_model_runner.py:6534", PROFILING)
+    found, _ = captured(text)
+    assert found["profile_run"] == 30.0
+    assert not any(name.startswith("distributed_init (") for name in found)

@@ -303,6 +303,8 @@ class RankTime:
                 and time < self.current_since
             ):
                 return  # Ray repeats late what its workers printed
+            if event.name == GRAPH_PROFILE and "profile_run" not in self.ended:
+                self._profiled(time)
             if self.ended.get(event.name) != time:  # or it goes on
                 self.marks[event.name] = time
             self.begin(event.name, time)
@@ -323,6 +325,13 @@ class RankTime:
             self.spans.append(Span(event.name, began, time, BOUNDED))
         else:
             self.end(event.name, time, event.duration_s)
+
+    def _profiled(self, time: float) -> None:
+        """The profiling run is over where graphs are captured to estimate what they take
+        (vLLM `gpu_worker.py determine_available_memory`). What a rank above 0 compiles in
+        it, it does not print."""
+        if not self.prints_few_lines:
+            self.end("profile_run", time, None)
 
     def extend(self, name: str, time: float) -> None:
         """A line shows that the phase `name` goes on."""
@@ -406,12 +415,18 @@ class RankTime:
         divided, which the engine does when all its ranks have measured theirs: the others
         print no line there (`gpu_worker.py determine_available_memory`)."""
         cached = main.ended.get("kv_cache", -math.inf)
+        connected = main.ended.get("distributed_init", math.inf)
         measured = math.inf
         if self.divided_at is None and main.divided_at is not None:
             measured = main.divided_at
         for span in self.spans_until(end):
             if span.name == "profile_run" and span.start < measured < span.end:
                 yield Span(span.name, span.start, measured, span.strength)
+            elif span.name == "distributed_init" and span.strength == ASSUMED:
+                # Ranks connect together, and some versions print the end for one alone.
+                yield Span(
+                    span.name, span.start, min(span.end, connected), span.strength
+                )
             elif span.strength == BOUNDED and span.name in _BEHIND_CACHE:
                 start = max(span.start, cached)
                 yield Span(span.name, start, span.end, span.strength)
