@@ -6,7 +6,12 @@ Source: vLLM `v1/worker/`, `v1/engine/`, `model_executor/warmup/`, `entrypoints/
 from __future__ import annotations
 
 from parsers.base import NO_LEVEL, Dialect, LineRule, Sample, line_rule
-from parsers.engine.signals import CodeFence, Elided, StatisticsLine
+from parsers.engine.signals import (
+    CodeFence,
+    Elided,
+    EnvironmentListed,
+    StatisticsLine,
+)
 from parsers.rules.ascend import ASCEND_RULES
 from parsers.rules.neuron import NEURON_RULES
 from parsers.rules.vllm_compile import COMPILE_RULES
@@ -58,6 +63,16 @@ _OTHER: tuple[LineRule, ...] = (
     ),
     line_rule(
         "code_fence", "```", r"\s{0,12}```", CodeFence, "```text", levels=(NO_LEVEL,)
+    ),
+    line_rule(
+        # `collect_env.py main`, which imports vLLM right before or behind it.
+        "environment_listed",
+        "Collecting environment information...",
+        r"Collecting environment information\.\.\.\s*$",
+        EnvironmentListed,
+        "Collecting environment information...",
+        levels=(NO_LEVEL,),
+        startup_only=True,
     ),
     line_rule(
         "elided", "...", r"\s{0,8}(?:#\s?)?\.\.\.\s*$", Elided, "...", startup_only=True

@@ -30,6 +30,7 @@ from parsers.engine.evidence import (
     MAX_PROCESSES,
     SPAWNING,
     imports_late,
+    imports_unnamed,
     shown_by,
 )
 from parsers.engine.fronts import ENOUGH, Fronts, Units
@@ -39,6 +40,7 @@ from parsers.engine.signals import (
     BarUpdate,
     CodeFence,
     Elided,
+    EnvironmentListed,
     FailureLine,
     FrameSeen,
     Origin,
@@ -52,7 +54,7 @@ from parsers.engine.signals import (
     stamped,
 )
 from parsers.engine.stamps import Clock, has_zone
-from parsers.engine.streams import Stream
+from parsers.engine.streams import LISTED_LINES, Stream
 from parsers.report import ParseReport
 from warmup_insights.model.events import (
     Event,
@@ -357,6 +359,8 @@ class LineParser:
         how busy engines were, line by line, and such a line alone begins none.
         """
         made, time, run = matched.made, matched.time, self._stream.run
+        if self._is_of_environment(matched):
+            return False
         if any(isinstance(item, CodeFence) for item in made):
             self._stream.is_fenced = run is not None
             self._counted.clear()
@@ -373,6 +377,25 @@ class LineParser:
                 self._end(ended)
         self._stream.is_fenced = False
         return True
+
+    def _is_of_environment(self, matched: Matched) -> bool:
+        """Whether a line is of a program that lists what the machine has, and imports vLLM
+        for that: a run that its lines began is none."""
+        run, stream = self._stream.run, self._stream
+        if any(isinstance(item, EnvironmentListed) for item in matched.made):
+            stream.listed_line = matched.line
+            if run is not None and run.is_import:
+                self._withdraw(run)
+            return True
+        is_near = matched.line - stream.listed_line < LISTED_LINES
+        return is_near and imports_unnamed(matched.rule, matched.record)
+
+    def _withdraw(self, run: OpenRun) -> None:
+        """Forget the last run, unless some of its events were given already."""
+        events = self._events.get(run.ordinal) or [None]
+        if run.ordinal == self.num_runs - 1 and isinstance(events[0], RunStarted):
+            self._stream.run, self.num_runs = None, run.ordinal
+            self.report.events -= len(self._events.pop(run.ordinal))
 
     def _add_line(self, run: OpenRun, matched: Matched) -> None:
         """A line of a start-up, which may show more than what it makes."""

@@ -39,6 +39,8 @@ from warmup_insights.model.summary import OF_OTHER_RANK, PHASES
 OTHER_RANK, ASSUMED, BOUNDED, MEASURED = range(4)
 """How a span is known, weakest first: from a slower rank; from a line that opens it up
 to the next one; from the line before to the line that closes it; from a duration."""
+IDLE_S = 30.0
+"""A rank that prints nothing for longer may have done anything at all."""
 STAMP_S = 1.0
 """Resolution of the timestamps of most logs: two may be off by twice as much together."""
 
@@ -620,7 +622,19 @@ class RankTime:
             )
             if any(abs(duration_s - known) <= ROUNDED_S for known in sums):
                 return
+            if (
+                self.prints_few_lines
+                and not any(sums)
+                and self._is_sum(time, duration_s)
+            ):
+                return self.note_time(time)
         self.end("compile", time, duration_s)
+
+    def _is_sum(self, time: float, duration_s: float) -> bool:
+        """Whether a total may have been printed long after what it is the sum of, of which
+        this rank prints nothing (before vLLM 0.18, where Ray deduplicates lines): what it
+        did right before that time is not known."""
+        return self.last is None or time - duration_s - self.last > IDLE_S
 
     def _loaded(self, event: EngineInitialized, time: float) -> None:
         """A model whose end of loading is not printed was there when the engine began to
