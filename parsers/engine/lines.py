@@ -392,8 +392,9 @@ class LineParser:
 
     def _withdraw(self, run: OpenRun) -> None:
         """Forget the last run, unless some of its events were given already."""
-        events = self._events.get(run.ordinal) or [None]
-        if run.ordinal == self.num_runs - 1 and isinstance(events[0], RunStarted):
+        events = self._events.get(run.ordinal, [])[:1]
+        is_last = run.ordinal == self.num_runs - 1
+        if is_last and any(isinstance(event, RunStarted) for event in events):
             self._stream.run, self.num_runs = None, run.ordinal
             self.report.events -= len(self._events.pop(run.ordinal))
 

@@ -133,6 +133,18 @@ KV_CACHE_RULES: tuple[LineRule, ...] = (
         ),
     ),
     line_rule(
+        "block_size_forced",
+        # `platforms/cuda.py check_and_update_config`
+        "Forcing kv cache block size to ",
+        r"Forcing kv cache block size to (?P<size>\d{1,9}) for ",
+        lambda match: ConfigRecorded(settings={"block_size": int(match["size"])}),
+        Sample(
+            "INFO 04-16 10:27:39 [cuda.py:160] Forcing kv cache block size to 64 for "
+            "FlashMLA backend.",
+            {"settings": {"block_size": 64}},
+        ),
+    ),
+    line_rule(
         "blocks_overridden",
         "with num_gpu_blocks_override",
         r"Overriding num_gpu_blocks=(?P<own>\d{1,12}) with num_gpu_blocks_override="

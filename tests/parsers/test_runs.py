@@ -801,6 +801,22 @@ def test_the_servers_of_a_trainer_are_starts_of_their_own():
     assert [each and each["seconds"] for each in found] == [None, 10.5, 11.5]
 
 
+IMPORTED = (
+    "INFO 04-21 06:00:00 [__init__.py:239] Automatically detected platform cuda.\n"
+)
+LISTING = "Collecting environment information...\n"
+
+
+@pytest.mark.parametrize("listing", [IMPORTED + LISTING, LISTING + "x\n" + IMPORTED])
+def test_a_program_that_lists_what_the_machine_has_starts_no_engine(listing):
+    assert read(listing)[0] == {}
+    start = CACHE.format("02 10:00:10", "50,000")
+    for text in (listing + start, start + listing):
+        runs, _ = read(text)
+        (found,) = runs.values()
+        assert summary_of(found)["memory"]["kv_cache_tokens"] == 50_000
+
+
 @pytest.mark.parametrize("minute", [1, 40])
 def test_what_only_imports_vllm_for_long_starts_no_engine(minute):
     line = "INFO 04-21 06:{:02d}:00 [{}] {}\n"

@@ -551,12 +551,24 @@ class RankTime:
             self.end(
                 f"{event.phase}_warmup", time, None
             )  # a bar has no line with a time
+        elif event.failure == "no_kv_cache" and self._runs_profile:
+            # Its end is the division of the memory, which is what failed.
+            self.end("profile_run", time, None)
         else:
             stage = "kv_cache" if event.failure == "no_kv_cache" else event.phase or ""
             is_loading = self.current == "init_worker" and stage in _LOADING
             if is_loading or self.skips(stage, is_end=False):
                 self.current = self.current_since = None
             self.note_time(time)
+
+    @property
+    def _runs_profile(self) -> bool:
+        """Whether the model is loaded, and no line is there of its profiling run."""
+        is_loaded = self.current is None and self.last_ended in (
+            "load_model",
+            "compile",
+        )
+        return is_loaded and "profile_run" not in self.ended
 
     def _warmed(self, event: WarmupFinished, time: float) -> None:
         """The end of the whole warm-up, and of the part of it that only a bar shows: vllm-gaudi
