@@ -202,13 +202,14 @@ class Record(msgspec.Struct, gc=False):
 
 
 def clean(line: str) -> str:
-    """The line without colours, in real or caret notation, and without the marks by which
-    who quotes it in Markdown points to a figure."""
+    """The line without colours, in real or caret notation, without Ctrl-C as a terminal shows
+    it, and without the marks by which who quotes it in Markdown points to a figure."""
     # Lines with a colour end it: vLLM by `[0;0m`, others by `[0m`.
     if "\x1b" in line or "^" in line or "0m" in line or "#015" in line:
         line = _WRITTEN_CR.sub("", _ANSI.sub("", line))
     if "\x00" in line:
         line = line.replace("\x00", "")
+    line = line.removeprefix("^C")
     if "**" in line:
         line = _EMPHASIS.sub(r"\1", line)
     return line

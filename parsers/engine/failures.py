@@ -66,10 +66,11 @@ memory (`transformers_utils/config.py`, `config/model.py`, `v1/worker/utils.py`,
 `v1/core/kv_cache_utils.py`)."""
 _OTHER_END = re.compile(
     r"BrokenPipeError: \[Errno 32\]|ConnectionResetError: \[Errno 104\]|EOFError\b|"
-    r"Fatal Python error: Aborted"
+    r"Fatal Python error: Aborted|zmq\.error\.ZMQError: Operation not supported"
 )
 """What a process prints when the one that it writes to or reads from has ended, or when
-an error of C++ that is not caught ends it."""
+an error of C++ that is not caught ends it, or behind the close of its own sockets (vLLM 0.6
+`engine/multiprocessing/client.py run_output_handler_loop`)."""
 _STATED_PHASES = {
     "while processing method init_device": "init_worker",
     "while processing method load_model": "load_model",

@@ -1662,6 +1662,18 @@ def test_a_copy_that_begins_within_a_line_has_the_cause_there(cut):
     assert failure.message == "EngineCore failed to start."
 
 
+def test_what_a_client_of_v0_prints_behind_its_engine_is_no_cause():
+    head = "INFO 12-02 23:35:11 llm_engine.py:249] Initializing an LLM engine (v0.6.4) with "
+    text = (
+        f"{head}config: model='a/b', device_config=cuda\n"
+        "Task exception was never retrieved\nTraceback (most recent call last):\n"
+        "zmq.error.ZMQError: Operation not supported\n"
+        "^CRuntimeError: Engine process failed to start. See stack trace for the root cause.\n"
+    )
+    (failure,) = of(Failure, events(text))
+    assert failure.message.startswith("RuntimeError: Engine process failed to start")
+
+
 def test_what_a_worker_raised_ends_a_start_though_its_traceback_is_cut():
     head = "(Worker_TP0 pid=9) ERROR 07-16 10:00:05 [multiproc_executor.py:596] "
     cache = (
