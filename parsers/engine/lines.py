@@ -391,7 +391,7 @@ class LineParser:
         return is_near and imports_unnamed(matched.rule, matched.record)
 
     def _withdraw(self, run: OpenRun) -> None:
-        """Forget the last run, unless some of its events were given already."""
+        """Take back the last run, unless some of its events were given already."""
         events = self._events.get(run.ordinal, [])[:1]
         is_last = run.ordinal == self.num_runs - 1
         if is_last and any(isinstance(event, RunStarted) for event in events):
