@@ -6,7 +6,12 @@ Source: vLLM `v1/worker/`, `v1/engine/`, `model_executor/warmup/`, `entrypoints/
 from __future__ import annotations
 
 from parsers.base import NO_LEVEL, Dialect, LineRule, Sample, line_rule
-from parsers.engine.signals import CodeFence, Elided, StatisticsLine
+from parsers.engine.signals import (
+    CodeFence,
+    Elided,
+    EnvironmentListed,
+    StatisticsLine,
+)
 from parsers.rules.ascend import ASCEND_RULES
 from parsers.rules.neuron import NEURON_RULES
 from parsers.rules.vllm_compile import COMPILE_RULES
@@ -60,6 +65,16 @@ _OTHER: tuple[LineRule, ...] = (
         "code_fence", "```", r"\s{0,12}```", CodeFence, "```text", levels=(NO_LEVEL,)
     ),
     line_rule(
+        # `collect_env.py main`, which imports vLLM right before or behind it.
+        "environment_listed",
+        "Collecting environment information...",
+        r"Collecting environment information\.\.\.\s*$",
+        EnvironmentListed,
+        "Collecting environment information...",
+        levels=(NO_LEVEL,),
+        startup_only=True,
+    ),
+    line_rule(
         "elided", "...", r"\s{0,8}(?:#\s?)?\.\.\.\s*$", Elided, "...", startup_only=True
     ),
     line_rule(
@@ -75,16 +90,21 @@ _OTHER: tuple[LineRule, ...] = (
             "traceback",
             "custom fusions",
             "While executing %",
+            "Clear dynamo cache",
         ),
         r"(?:Using (?:\S{1,60} data type to store kv cache\.|model weights format|"
-        r"\S{1,60} KV cache (?:layout|format)|KV cache scaling factor )|"
+        r"(?:DeepSeek's )?\S{1,60} KV cache (?:layout|format)|KV cache scaling factor )|"
         r"Detected (?:EAGLE|MTP) model (?!.{0,200}Sharing target)|Detected quantization_config|"
+        r"Clear dynamo cache and cached dynamo bytecode|"
+        r"CPU offload is not supported with torch\.compile yet|"
         r"Overwriting default Qwix quantization|=+compilation_config|"
         r"Enabled custom fusions|Reducing Torch parallelism|While executing %|"
         r"Use tlparse|Original traceback)[^\n]{0,2000}",
         None,
         "INFO 07-16 19:53:31 [weight_utils.py:419] Using model weights format "
         "['*.safetensors']",
+        "(Worker_TP0 pid=514) INFO 07-12 02:33:39 [attention.py:91] Using DeepSeek's "
+        "fp8_ds_mla KV cache format.",
     ),
 )
 

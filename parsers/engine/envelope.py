@@ -109,6 +109,11 @@ _OTHER_HEADS = (
         rf"{_BEFORE_TEXT}"
     ),
     re.compile(rf"(?P<stamp>)(?P<level>{LEVELS}):{_LOGGER}: ?"),
+    # The rest of vLLM's own, where a copy begins within it.
+    re.compile(
+        r"(?P<level>)(?P<stamp>)(?:[A-Z]{0,8}[ \d:-]{1,16})?"
+        r"\[(?P<file>[\w./-]{1,160}\.py:\d{1,7})\] "
+    ),
 )
 _LEVEL_OF = {level[0]: level for level in LEVELS.split("|")}
 # The end of a progress bar; what follows on the line is another text.
@@ -197,13 +202,14 @@ class Record(msgspec.Struct, gc=False):
 
 
 def clean(line: str) -> str:
-    """The line without colours, in real or caret notation, and without the marks by which
-    who quotes it in Markdown points to a figure."""
+    """The line without colours, in real or caret notation, without Ctrl-C as a terminal shows
+    it, and without the marks by which who quotes it in Markdown points to a figure."""
     # Lines with a colour end it: vLLM by `[0;0m`, others by `[0m`.
     if "\x1b" in line or "^" in line or "0m" in line or "#015" in line:
         line = _WRITTEN_CR.sub("", _ANSI.sub("", line))
     if "\x00" in line:
         line = line.replace("\x00", "")
+    line = line.removeprefix("^C")
     if "**" in line:
         line = _EMPHASIS.sub(r"\1", line)
     return line
@@ -373,7 +379,7 @@ def _peel_other_head(rest: str, base: Record) -> str | None:
     for pattern in _OTHER_HEADS:
         match = pattern.match(rest)
         if match is not None:
-            base.level = _LEVEL_OF.get(match["level"], match["level"])
+            base.level = _LEVEL_OF.get(match["level"], match["level"]) or None
             base.stamp, file = match["stamp"] or None, match["file"] or None
             base.file = _file_of(file) if file and ":" not in file else file
             return rest[match.end() :]

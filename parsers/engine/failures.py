@@ -66,10 +66,11 @@ memory (`transformers_utils/config.py`, `config/model.py`, `v1/worker/utils.py`,
 `v1/core/kv_cache_utils.py`)."""
 _OTHER_END = re.compile(
     r"BrokenPipeError: \[Errno 32\]|ConnectionResetError: \[Errno 104\]|EOFError\b|"
-    r"Fatal Python error: Aborted"
+    r"Fatal Python error: Aborted|zmq\.error\.ZMQError: Operation not supported"
 )
 """What a process prints when the one that it writes to or reads from has ended, or when
-an error of C++ that is not caught ends it."""
+an error of C++ that is not caught ends it, or behind the close of its own sockets (vLLM 0.6
+`engine/multiprocessing/client.py run_output_handler_loop`)."""
 _STATED_PHASES = {
     "while processing method init_device": "init_worker",
     "while processing method load_model": "load_model",
@@ -166,9 +167,16 @@ class Traceback:
             self._lines.append(matched)
             self._last = matched.line
 
+    def logged_above(self, line: int) -> list[Matched]:
+        """Take those of its lines that a logger printed, right above a line."""
+        lines, self._lines = self._lines, []
+        is_near = line - self._last <= MAX_FRAMES
+        return [each for each in lines if is_near and each.record.file is not None]
+
     def proven(self) -> list[Matched]:
-        """Its lines; none unless it is of a start."""
-        return self._lines if self._is_proven else []
+        """Take its lines; none unless it is of a start."""
+        lines, self._lines = self._lines, []
+        return lines if self._is_proven else []
 
 
 _LOOKED_FOR = re.compile(
@@ -206,8 +214,8 @@ class Failures:
     def __init__(self) -> None:
         self._causes: list[_Cause] = []
         self._heading: _Cause | None = None
-        self._is_announced = False
-        """What comes is what a worker raised."""
+        self._announced: _Cause | None = None
+        """That a worker raised what comes."""
         self._announced_line: int | None = None
         """Number of the last line above a traceback that the engine announces."""
         self.is_ready = False
@@ -287,13 +295,13 @@ class Failures:
             is_consequence=self._follows(made),
             is_bare=made.is_bare,
             is_of_start=is_of_start,
-            behind_heading=self._is_announced or self._heading is not None,
+            behind_heading=(self._announced or self._heading) is not None,
             module=module,
         )  # fmt: skip
         if made.is_heading or made.message.startswith(_OF_A_WORKER):
             self._announced_line = origin.line
         if made.message.startswith(_OF_A_WORKER):
-            self._is_announced = True
+            self._announced = self._announced or cause
             return
         if made.is_heading:
             self.was_at_work = self.was_at_work or (
@@ -313,7 +321,7 @@ class Failures:
     def answered(self, origin: Origin) -> None:
         """What a ready server's client called failed, and the engine goes on."""
         if self._serving_line is not None and not self._is_stopped:
-            self._causes, self._heading, self._is_announced = [], None, False
+            self._causes, self._heading, self._announced = [], None, None
             self.has_ended, self._answered = False, origin
 
     def _is_answer(self, made: FailureLine, origin: Origin) -> bool:
@@ -394,7 +402,7 @@ class Failures:
         self.is_ready = True
         cause, certain = self._best(), self._is_certain()
         self._causes, self._heading = [], None
-        self.artifact, self._is_announced = None, False
+        self.artifact = self._announced = None
         self._reasons = {}
         self.has_ended = self._is_stopped
         if cause is None or not certain:
@@ -527,7 +535,9 @@ class Failures:
         ):
             if wanted:
                 return wanted[0]
-        return heading
+        if self.is_ready or self.was_at_work:
+            return heading  # a worker that raised something may go on
+        return heading or self._announced
 
     def _stated_before(self, ends: list[_Cause]) -> list[_Cause]:
         """The end of a connection that a process logged as its fatal error before the

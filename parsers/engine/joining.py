@@ -37,6 +37,8 @@ _ORDERS = re.compile(
     r"pip install)\b.{1,600}|\s{0,8}"
 )
 """What an error orders on a line below its own, and blank lines between."""
+_ITEM = re.compile(r"\s{0,8}(?:\d{1,2}[.)]|[-*]) \S.{1,600}")
+"""Of a list below a line that ends with a colon."""
 _LIST_PIECE = re.compile(r"[\s\d(),.\[\]-]{1,100000}")
 _PARTIAL, _LIST = "partial", "list"
 """What a held record waits for besides the lines of an error: the rest of its line, or of
@@ -120,11 +122,15 @@ class Joiner:
         if not is_same or len(self._pieces) >= MAX_DETAILS:
             return False
         text = record.message.rstrip()
+        above = self._pieces[-1] if self._pieces else held.message
         if kind == _RAISED:
             # One call of the logger prints them, or none does.
             heads = [(own.level, own.file, own.stamp) for own in (held, record)]
-            return heads[0] == heads[1] and _ORDERS.fullmatch(text) is not None
-        above = self._pieces[-1] if self._pieces else held.message
+            is_listed = (
+                above.rstrip().endswith(":") or _ITEM.fullmatch(above) is not None
+            )
+            is_part = _ORDERS.fullmatch(text) or (is_listed and _ITEM.fullmatch(text))
+            return heads[0] == heads[1] and bool(is_part)
         is_reason = above.rstrip().endswith(_NCCL_LAST) and bool(text)
         return is_reason or _DETAILS[kind].fullmatch(text) is not None
 

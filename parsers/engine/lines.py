@@ -30,6 +30,7 @@ from parsers.engine.evidence import (
     MAX_PROCESSES,
     SPAWNING,
     imports_late,
+    imports_unnamed,
     shown_by,
 )
 from parsers.engine.fronts import ENOUGH, Fronts, Units
@@ -39,6 +40,7 @@ from parsers.engine.signals import (
     BarUpdate,
     CodeFence,
     Elided,
+    EnvironmentListed,
     FailureLine,
     FrameSeen,
     Origin,
@@ -51,8 +53,8 @@ from parsers.engine.signals import (
     is_foreign,
     stamped,
 )
-from parsers.engine.stamps import Clock
-from parsers.engine.streams import Stream
+from parsers.engine.stamps import Clock, has_zone
+from parsers.engine.streams import LISTED_LINES, Stream
 from parsers.report import ParseReport
 from warmup_insights.model.events import (
     Event,
@@ -328,12 +330,8 @@ class LineParser:
         self, record: Record, matched: Matched | None, line: int, time: float | None
     ) -> None:
         """Find the start-up of a record: an earlier one, the current one or the next."""
-        if matched is not None and any(isinstance(m, CodeFence) for m in matched.made):
-            self._stream.is_fenced = self._stream.run is not None
-            self._counted.clear()
+        if matched is not None and not self._is_of_a_log(matched):
             return
-        if matched is not None and time is not None and self._stream.is_fenced:
-            self._go_behind_fence(time, line)
         stream, owner = self._stream, None
         for ended in stream.begin_worker(record, matched):
             self._end(ended)
@@ -355,16 +353,50 @@ class LineParser:
         self._stream = self._streams[self._stream_name] = self._stream.anew()
         self._counted.clear()
 
-    def _go_behind_fence(self, time: float, line: int) -> None:
-        """The next block of code in a page goes on with the log of the one before it, or
-        holds another one."""
-        run, self._stream.is_fenced = self._stream.run, False
+    def _is_of_a_log(self, matched: Matched) -> bool:
+        """Whether a line is: an edge of a block of code in a page is none. The next block
+        goes on with the log of the one before it, or holds another one; a page can quote
+        how busy engines were, line by line, and such a line alone begins none.
+        """
+        made, time, run = matched.made, matched.time, self._stream.run
+        if self._is_of_environment(matched):
+            return False
+        if any(isinstance(item, CodeFence) for item in made):
+            self._stream.is_fenced = run is not None
+            self._counted.clear()
+            return False
+        if not self._stream.is_fenced or time is None:
+            return True
         if run is not None and run.is_near(time):
-            text = "it is quoted in pieces"
-            self._add(run, run.tracker.take(Elided(text), Origin(None, None, line)))
-            return
-        for ended in self._stream.end_all():
-            self._end(ended)
+            elided = Elided("it is quoted in pieces")
+            self._add(run, run.tracker.take(elided, Origin(None, None, matched.line)))
+        elif made and all(isinstance(item, StatisticsLine) for item in made):
+            return False
+        else:
+            for ended in self._stream.end_all():
+                self._end(ended)
+        self._stream.is_fenced = False
+        return True
+
+    def _is_of_environment(self, matched: Matched) -> bool:
+        """Whether a line is of a program that lists what the machine has, and imports vLLM
+        for that: a run that its lines began is none."""
+        run, stream = self._stream.run, self._stream
+        if any(isinstance(item, EnvironmentListed) for item in matched.made):
+            stream.listed_line = matched.line
+            if run is not None and run.is_import:
+                self._withdraw(run)
+            return True
+        is_near = matched.line - stream.listed_line < LISTED_LINES
+        return is_near and imports_unnamed(matched.rule, matched.record)
+
+    def _withdraw(self, run: OpenRun) -> None:
+        """Take back the last run, unless some of its events were given already."""
+        events = self._events.get(run.ordinal, [])[:1]
+        is_last = run.ordinal == self.num_runs - 1
+        if is_last and any(isinstance(event, RunStarted) for event in events):
+            self._stream.run, self.num_runs = None, run.ordinal
+            self.report.events -= len(self._events.pop(run.ordinal))
 
     def _add_line(self, run: OpenRun, matched: Matched) -> None:
         """A line of a start-up, which may show more than what it makes."""
@@ -411,6 +443,10 @@ class LineParser:
 
     def _run_of(self, matched: Matched) -> OpenRun:
         """The start-up that is open, or another one that begins with a line."""
+        if self._stream.run is None and matched.record.is_error:
+            # A copy that begins within a line may have the cause there.
+            for cut in self._stream.traceback.logged_above(matched.line):
+                self._add_line(self._run_of(cut), cut)
         run = self._stream.run
         if run is None or run.is_followed_by(matched):
             run = self._begin(matched)
@@ -544,8 +580,9 @@ class LineParser:
                 opened.evidence.add_shown(shown)
         else:
             began = self._stream.actor_since(matched.record.actor, time)
+        zoned = has_zone(matched.record.outer, matched.record.stamp)
         started = RunStarted(
-            time=began, line=line, timezone=self._timezone,
+            time=began, line=line, timezone=self._timezone or ("UTC" if zoned else None),
             year_from=self._clock.year_from,
             is_inside=began == time and begins_inside(matched),
         )  # fmt: skip

@@ -263,6 +263,12 @@ class OpenRun:
         )
 
     @property
+    def is_import(self) -> bool:
+        """Whether all lines so far are of a process without a name that imports vLLM."""
+        is_bare = not (self.pids or self.has_engine or self._openings)
+        return is_bare and self.above_engine <= IMPORTING
+
+    @property
     def is_excerpt(self) -> bool:
         """Whether no line so far opens a start-up."""
         return not self._openings

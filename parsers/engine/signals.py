@@ -94,6 +94,10 @@ class CodeFence(Signal, frozen=True, gc=False):
     """An edge of a block of code in a page of Markdown: behind it may be another log."""
 
 
+class EnvironmentListed(Signal, frozen=True, gc=False):
+    """The heading of what a machine has, which a program lists that imports the engine."""
+
+
 class Elided(Signal, frozen=True, gc=False):
     """A person cut lines out here."""
 
@@ -342,6 +346,7 @@ def is_at_work(made: object) -> bool:
 
 _FOREIGN = (
     CodeFence
+    | EnvironmentListed
     | Elided
     | CallFailed
     | ErrorFollowed

@@ -86,6 +86,14 @@ def full_stamp(text: str) -> Outer | None:
     return Outer(seconds, has_zone=True) if 1e8 < seconds < 1e11 else None
 
 
+def has_zone(outer: Outer | None, stamp: str | None) -> bool:
+    """Whether the time of a line with these timestamps is known whatever the zone of the
+    engine's clock is: a log shipper's states its zone, or that of a JSON log does."""
+    if outer is None and stamp is not None:
+        outer = full_stamp(stamp)
+    return outer is not None and outer.has_zone
+
+
 def _outer_of(match: re.Match[str]) -> Outer | None:
     try:
         stamp = datetime.fromisoformat(f"{match['date']}T{match['time']}+00:00")

@@ -72,6 +72,8 @@ class BeforeRun:
 _FIRST_OF_WORKER = "Worker ready; awaiting tasks"
 """The first line of a worker of V0 (vLLM `executor/multiproc_worker_utils.py
 _run_worker_process`), which states no rank."""
+LISTED_LINES = 10
+"""So near below the heading of an environment the program that lists it imports vLLM."""
 MAX_EARLIER = 8
 """Start-ups that may go on while a later one of the same stream is read."""
 
@@ -95,6 +97,8 @@ class Stream:
         """The earlier start that the last line of a named process belongs to."""
         self.is_fenced = False
         """The last block of code in a page of Markdown ended, or the next one began."""
+        self.listed_line = -LISTED_LINES
+        """Number of the heading of an environment."""
         self._first: tuple[float, int | None, str] | None = None
         """Time, process and text of the first record with a time."""
         self._now: float | None = None

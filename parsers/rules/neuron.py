@@ -30,6 +30,10 @@ def _compiled(match: re.Match[str]) -> Made:
     return CompileFinished(what=what, from_cache=None, duration_s=seconds)
 
 
+def _module_compiled(match: re.Match[str]) -> Made:
+    return CompileFinished(what="module", from_cache=match["cached"] is not None)
+
+
 NEURON_RULES: tuple[LineRule, ...] = (
     phase_start(
         "neuron_compile_started",
@@ -64,13 +68,22 @@ NEURON_RULES: tuple[LineRule, ...] = (
         ),
         device="neuron",
     ),
-    phase_end(
+    line_rule(
         "neuron_module_compiled",
         ("Compilation Successfully Completed for ", "Using a cached neff at "),
-        r"Compilation Successfully Completed for \S{1,300}|Using a cached neff at \S{1,500}",
-        "compile",
-        "2026-06-27 01:29:07.000841:  263  [INFO]: Compilation Successfully Completed "
-        "for model.MODULE_f5fa77216a0c6f33a515+ada15cd3.hlo_module.pb",
+        r"Compilation Successfully Completed for \S{1,300}|"
+        r"(?P<cached>Using a cached neff) at \S{1,500}",
+        _module_compiled,
+        Sample(
+            "2026-06-27 01:29:07.000841:  263  [INFO]: Compilation Successfully Completed "
+            "for model.MODULE_f5fa77216a0c6f33a515+ada15cd3.hlo_module.pb",
+            {"what": "module", "from_cache": False},
+        ),
+        Sample(
+            "2026-06-27 01:40:22.000172:  259  [INFO]: Using a cached neff at "
+            "/var/tmp/neuron-compile-cache/MODULE_f5fa77216a0c6f33a515+ada15cd3/model.neff",
+            {"what": "module", "from_cache": True},
+        ),
     ),
     phase_end(
         "neuron_built",

@@ -23,13 +23,15 @@ def _counted(match: re.Match[str]) -> list[Made]:
     ]
 
 
-def _overridden(match: re.Match[str]) -> Made:
+def _overridden(match: re.Match[str]) -> list[Made]:
     if match["own"] == "0":
         # Nothing is allocated yet: the engine profiles graphs with its own minimum.
-        return None
-    return ConfigRecorded(
-        settings={"num_gpu_blocks_override": int(match["num_blocks"])}
-    )
+        return []
+    blocks = int(match["num_blocks"])
+    return [
+        ConfigRecorded(settings={"num_gpu_blocks_override": blocks}),
+        KVCacheAllocated(num_blocks=blocks),
+    ]
 
 
 KV_CACHE_RULES: tuple[LineRule, ...] = (
@@ -128,6 +130,18 @@ KV_CACHE_RULES: tuple[LineRule, ...] = (
             "INFO 06-16 14:14:04 [loggers.py:142] Engine 000: vllm cache_config_info "
             "with initialization after num_gpu_blocks is: 17463",
             {"num_blocks": 17463},
+        ),
+    ),
+    line_rule(
+        "block_size_forced",
+        # `platforms/cuda.py check_and_update_config`
+        "Forcing kv cache block size to ",
+        r"Forcing kv cache block size to (?P<size>\d{1,9}) for ",
+        lambda match: ConfigRecorded(settings={"block_size": int(match["size"])}),
+        Sample(
+            "INFO 04-16 10:27:39 [cuda.py:160] Forcing kv cache block size to 64 for "
+            "FlashMLA backend.",
+            {"settings": {"block_size": 64}},
         ),
     ),
     line_rule(

@@ -134,7 +134,8 @@ LOAD_RULES: tuple[LineRule, ...] = (
     line_rule(
         "load_started",
         ("tarting to load model", "oading model from scratch", "Loading weights on "),
-        r"Starting to load model(?: (?P<model>\S{1,300}?)(?:\.\.\.|\s*$))?|"
+        # A name without the dots behind it may be cut.
+        r"Starting to load model(?: (?P<model>\S{1,300}?)\.\.\.)?|"
         r"Loading model from scratch|Loading weights on \w{1,20}",
         _load_started,
         Sample(

@@ -300,15 +300,12 @@ NOTE_RULES: tuple[LineRule, ...] = (
             {"duration_s": 3.25},
         ),
     ),
-    note_rule(
+    phase_start(
         "profiling_begins",
-        (
-            "Starting profile run",
-            "Start profiling run",
-            "encoder profiling for embedding",
-        ),
-        r"Starting profile run for multi-modal models\.|Start profiling run with .{1,200}|"
-        r"Skipping encoder profiling for embedding-only mode .{1,200}",
+        # What is behind it is the run (`worker/enc_dec_model_runner.py profile_run`,
+        # `worker/openvino_worker.py`).
+        ("Starting profile run", "Start profiling run"),
+        r"Starting profile run for multi-modal models\.|Start profiling run with .{1,200}",
         "profile_run",
         "INFO 01-16 20:03:14 [enc_dec_model_runner.py:180] Starting profile run for "
         "multi-modal models.",
@@ -324,7 +321,19 @@ NOTE_RULES: tuple[LineRule, ...] = (
             "Dumping ",
             "[MoE requantization]",
             "Hybrid KV cache layout",
+            "Setting KV cache layout to ",
+            "wake up the engine with tags: ",
+            "NCCL_CUMEM_ENABLE is set to ",
             "Compilation num_layers = ",
+            "CG Capture: mode=",
+            "Capturing a cudagraph on (",
+            "Captured breakable cudagraph for ",
+            "Capturing encoder cudagraph for budget=",
+            "-th graph for ",
+            "PiecewiseBackend: compile_",
+            "Traced files (to be considered for compilation cache",
+            "KV cache for CUDA graph profiling",
+            "Cleaned up profiling KV cache",
         ),
         r"(?:Detected \w{1,40} model.{0,200}?)?Sharing target model "
         r"(?:embedding weights|lm_head weights|topk_indices_buffer) with the draft|"
@@ -332,7 +341,17 @@ NOTE_RULES: tuple[LineRule, ...] = (
         r"Running batch with cudagraph_mode: |"
         # tpu-inference `layers/`, `runner/kv_cache_manager.py`.
         r"\[MoE requantization\]: re-quantizing MoE weights to |"
-        r"Hybrid KV cache layout: num_kv_cache_groups=|Compilation num_layers = \d",
+        r"Hybrid KV cache layout: num_kv_cache_groups=|Compilation num_layers = \d|"
+        # What `v1/attention/backends/utils.py`, `api_router.py` and `env_override.py` announce.
+        r"`\w{1,60}` (?:environment )?variable detected\. Setting KV cache layout to |"
+        r"wake up the engine with tags: |NCCL_CUMEM_ENABLE is set to \S{1,20}, skipping|"
+        # For each graph, where bars and totals are read (`v1/worker/gpu/cudagraph_utils.py`,
+        # `v1/worker/encoder_cudagraph.py`, `compilation/`).
+        r"CG Capture: mode=|Capturing a cudagraph on \(|Captured breakable cudagraph for |"
+        r"Capturing encoder cudagraph for budget=|"
+        r"(?:Store|Directly load) the \S{1,20}-th graph for |PiecewiseBackend: compile_\w|"
+        r"Traced files \(to be considered for compilation cache|"
+        r"Initialized minimal KV cache for CUDA graph profiling|Cleaned up profiling KV cache",
         None,
         "INFO 07-26 03:15:01 [llm_base_proposer.py:1473] Sharing target model "
         "embedding weights with the draft model.",
@@ -347,5 +366,20 @@ NOTE_RULES: tuple[LineRule, ...] = (
         "INFO 06-26 20:33:42 [kv_cache_manager.py:912] Hybrid KV cache layout: "
         "num_kv_cache_groups=1, num_kv_cache_tensors=30",
         "WARNING 04-09 05:08:46 [kv_cache_manager.py:251] Compilation num_layers = 60",
+        "INFO 06-13 21:02:05 [utils.py:60] `_KV_CACHE_LAYOUT_OVERRIDE` variable detected. "
+        "Setting KV cache layout to HND.",
+        "INFO 06-13 21:02:05 [api_router.py:39] wake up the engine with tags: None",
+        "INFO 06-13 21:02:05 [env_override.py:17] NCCL_CUMEM_ENABLE is set to 0, skipping "
+        "override. This may increase memory overhead with cudagraph+allreduce",
+        "DEBUG 11-28 03:22:50 [cudagraph_utils.py:470] CG Capture: mode=FULL, "
+        "batch_desc=BatchExecutionDescriptor(cg_mode=FULL, num_tokens=64)",
+        "DEBUG 11-28 03:22:40 [backends.py:406] Store the 3-th graph for compile range"
+        "(1, 8192) from inductor_standalone via handle ('artifact_3', '/root/.cache/a')",
+        "DEBUG 11-28 03:22:40 [piecewise_backend.py:151] PiecewiseBackend: compile_ranges: "
+        "[(1, 8192)]",
+        "DEBUG 11-28 03:22:39 [backends.py:1066] Traced files (to be considered for "
+        "compilation cache):",
+        "DEBUG 11-28 03:22:45 [gpu_model_runner.py:6169] Initialized minimal KV cache for "
+        "CUDA graph profiling",
     ),
 )

@@ -329,9 +329,11 @@ STAGE_RULES: tuple[LineRule, ...] = (
         (
             "Encoder cache will be initialized",
             "memory profiling for multimodal encoder",
+            "encoder profiling for embedding",
         ),
         r"(?P<runs>Encoder cache will be initialized with a budget of ).{1,300}|"
-        r"Skipping memory profiling for multimodal encoder .{1,100}",
+        r"Skipping (?:memory profiling for multimodal encoder|"
+        r"encoder profiling for embedding-only mode) .{1,200}",
         _encoder_profiled,
         Sample(
             "INFO 09-16 20:04:12 [gpu_model_runner.py:6104] Encoder cache will be "

@@ -74,7 +74,7 @@ def logs() -> Iterator[Any]:
 
 
 def facts(data: bytes) -> list[dict[str, Any]]:
-    """The summaries without the places in the file."""
+    """The summaries without the places in the file, and the zone that a shipper states."""
     found = []
     for events in read(data)[0].values():
         summary = public(folded(events).summary)
@@ -84,7 +84,7 @@ def facts(data: bytes) -> list[dict[str, Any]]:
 
 def without_places(value: Any) -> Any:
     if isinstance(value, dict):
-        places = ("line", "lines", "next_line", "run_id", "source_name")
+        places = ("line", "lines", "next_line", "run_id", "source_name", "timezone")
         return {k: without_places(v) for k, v in value.items() if k not in places}
     return [without_places(v) for v in value] if isinstance(value, list) else value
 

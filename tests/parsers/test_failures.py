@@ -1629,11 +1629,63 @@ def test_only_what_an_error_orders_itself_belongs_to_it(later):
     assert failure.message == "ValueError: it is too small; Please raise it to 4."
 
 
+def test_the_list_below_an_order_is_part_of_it():
+    below = "Please verify:\n1. Provide an ID.\n2. Name a folder.\n - with a file\nand so on\n"
+    text = API + ("ValueError: no such model.\n" + below).replace("\n", f"\n{API}")
+    (failure,) = of(Failure, events(START + text + "\n"))
+    assert failure.message == (
+        "ValueError: no such model. Please verify: 1. Provide an ID. 2. Name a folder. "
+        "- with a file"
+    )
+
+
 def test_many_orders_below_an_error_are_not_all_joined():
     head = "(EngineCore pid=2) ERROR 07-16 10:00:00 [core.py:1] "
     text = f"{head}ValueError: bad\n" + f"{head}Please do x\n" * 5000
     (failure,) = of(Failure, events(text))
     assert failure.message.count("Please") == MAX_DETAILS
+
+
+@pytest.mark.parametrize(
+    "cut", ["[", "53:19 [", "30 10:53:19 [", "RROR 06-30 10:53:19 ["]
+)
+def test_a_copy_that_begins_within_a_line_has_the_cause_there(cut):
+    head = "ERROR 06-30 10:53:19 [core.py:515] "
+    text = (
+        f"{head}EngineCore failed to start.\n{head}Traceback (most recent call last):\n"
+    )
+    error = f"{cut}multiproc_executor.py:492] ValueError: no such kernel\n"
+    (failure,) = of(Failure, events(error + text))
+    assert (failure.message, failure.line) == ("ValueError: no such kernel", 1)
+    # Long before, it is another one.
+    (failure,) = of(Failure, events(error + "text\n" * 300 + text))
+    assert failure.message == "EngineCore failed to start."
+
+
+def test_what_a_client_of_v0_prints_behind_its_engine_is_no_cause():
+    head = "INFO 12-02 23:35:11 llm_engine.py:249] Initializing an LLM engine (v0.6.4) with "
+    text = (
+        f"{head}config: model='a/b', device_config=cuda\n"
+        "Task exception was never retrieved\nTraceback (most recent call last):\n"
+        "zmq.error.ZMQError: Operation not supported\n"
+        "^CRuntimeError: Engine process failed to start. See stack trace for the root cause.\n"
+    )
+    (failure,) = of(Failure, events(text))
+    assert failure.message.startswith("RuntimeError: Engine process failed to start")
+
+
+def test_what_a_worker_raised_ends_a_start_though_its_traceback_is_cut():
+    head = "(Worker_TP0 pid=9) ERROR 07-16 10:00:05 [multiproc_executor.py:596] "
+    cache = (
+        "(EngineCore pid=7) INFO 07-16 10:00:03 [kv_cache_utils.py:849] GPU KV cache size: "
+        "305,808 tokens\n"
+    )
+    text = f"{cache}{head}WorkerProc hit an exception.\n{head}Traceback (most re\n"
+    (failure,) = of(Failure, events(START + text))
+    assert failure.message == "WorkerProc hit an exception."
+    served = events(START + cache + READY + text)
+    assert not of(Failure | ServingFailure, served)
+    assert not of(Failure, events(START + text + READY))
 
 
 def test_a_traceback_that_is_over_has_no_part_in_a_later_error():

@@ -85,3 +85,33 @@ def test_the_loggers_of_neuron_have_times_of_their_own():
     time = summary_of(found)["time"]
     assert time["wall_s"] == pytest.approx(162.0, abs=0.9)
     assert "init_worker" not in {part["name"] for part in time["phases"]}
+
+
+@pytest.mark.parametrize(
+    ("states", "kind", "cache"),
+    [("mm", "cold", "miss"), ("cc", "warm", "hit"), ("cm", "partly warm", "partial")],
+)
+def test_each_module_that_was_compiled_or_found_is_a_part_of_the_compilation(
+    states, kind, cache
+):
+    lines = {
+        "m": "Compilation Successfully Completed for model.MODULE_f5+ada.hlo_module.pb",
+        "c": "Using a cached neff at /var/tmp/neuron-compile-cache/MODULE_f5+ada/model.neff",
+    }
+    text = BUILT.splitlines()[0] + "\n" + BUILT.splitlines()[1] + "\n"
+    for minute, state in enumerate(states, 12):
+        text += f"2026-09-11 14:{minute}:00.000841:  7  [INFO]: {lines[state]}\n"
+    summary = summary_of(events(text, year=2026))
+    phases = {part["name"]: part["duration_s"] for part in summary["time"]["phases"]}
+    assert phases["compile"] == pytest.approx(60.0)
+    assert summary["start"]["kind"] == kind
+    assert summary["compile"]["cache"] == cache
+    assert summary["progress"]["stage"] == "compile"
+
+
+def test_blocks_that_the_setting_overrides_are_those_of_the_cache():
+    text = BUILT.splitlines()[1] + (
+        "\nINFO 09-11 14:12:13 [kv_cache_utils.py:819] Overriding num_gpu_blocks=3 with "
+        "num_gpu_blocks_override=129\n"
+    )
+    assert summary_of(events(text))["memory"]["num_kv_blocks"] == 129

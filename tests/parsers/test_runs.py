@@ -734,6 +734,20 @@ def quoted(*blocks: str) -> str:
     return "# Starts\n\n" + "".join(parts)
 
 
+def test_how_busy_an_engine_was_begins_no_run_behind_a_block_of_code():
+    """Pages about speed quote such lines, one in a block."""
+    line = (
+        "INFO 03-02 {:02d}:00:00 [loggers.py:123] Engine 000: Avg prompt throughput: 12.0 "
+        "tokens/s, Avg generation throughput: 3.0 tokens/s, Running: 1 reqs, Waiting: 0 reqs, "
+        "GPU KV cache usage: 1.0%, Prefix cache hit rate: 0.0%\n"
+    )
+    busy = [line.format(hour) for hour in range(9)]
+    runs, _ = read(quoted(CACHE.format("02 08:59:59", "50,000"), *busy))
+    assert len(runs) == 1
+    runs, _ = read(quoted(*busy, CACHE.format("02 10:00:00", "50,000")))
+    assert len(runs) == 2
+
+
 @pytest.mark.parametrize(
     "second",
     [CACHE.format("05 12:00:20", "50,000"), CACHE.format("02 10:40:20", "50,000"),
@@ -787,6 +801,22 @@ def test_the_servers_of_a_trainer_are_starts_of_their_own():
     assert [each and each["seconds"] for each in found] == [None, 10.5, 11.5]
 
 
+IMPORTED = (
+    "INFO 04-21 06:00:00 [__init__.py:239] Automatically detected platform cuda.\n"
+)
+LISTING = "Collecting environment information...\n"
+
+
+@pytest.mark.parametrize("listing", [IMPORTED + LISTING, LISTING + "x\n" + IMPORTED])
+def test_a_program_that_lists_what_the_machine_has_starts_no_engine(listing):
+    assert read(listing)[0] == {}
+    start = CACHE.format("02 10:00:10", "50,000")
+    for text in (listing + start, start + listing):
+        runs, _ = read(text)
+        (found,) = runs.values()
+        assert summary_of(found)["memory"]["kv_cache_tokens"] == 50_000
+
+
 @pytest.mark.parametrize("minute", [1, 40])
 def test_what_only_imports_vllm_for_long_starts_no_engine(minute):
     line = "INFO 04-21 06:{:02d}:00 [{}] {}\n"
@@ -800,6 +830,12 @@ def test_what_only_imports_vllm_for_long_starts_no_engine(minute):
     runs, _ = read(text)
     wall_s = summary_of(runs[0])["time"]["wall_s"]
     assert wall_s == (60.0 if minute == 1 else None)
+    # Nor is it an import where its processes wait for each other.
+    waits = (
+        "No available shared memory broadcast block found in 60 seconds. This happens"
+    )
+    runs, _ = read(text + line.format(minute + 1, "shm_broadcast.py:466", waits))
+    assert summary_of(runs[0])["time"]["wall_s"] is None
 
 
 @pytest.mark.parametrize("has_frames", [False, True])

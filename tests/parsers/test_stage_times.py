@@ -734,3 +734,88 @@ def test_a_rank_whose_loading_is_not_in_the_log_has_no_profiling_run_from_its_st
     assert not {
         name for name in found if name.startswith(("profile_run", "init_worker"))
     }
+
+
+PROFILING = (
+    "Profiling CUDA graph memory: PIECEWISE=42 (largest=384), FULL=26 (largest=192)"
+)
+
+
+def test_the_run_before_graphs_are_estimated_is_the_profiling_run():
+    """Without a line of its own, where nothing is compiled; a rank above 0 may print none
+    between the first of its connection and that."""
+    text = HEAD + worker(
+        0,
+        2,
+        "parallel_state.py:1607",
+        "world_size=2 rank=0 local_rank=0 "
+        "distributed_init_method=tcp://127.0.0.1:45059 backend=nccl",
+    )
+    text += worker(
+        1,
+        2,
+        "parallel_state.py:1607",
+        "world_size=2 rank=1 local_rank=1 "
+        "distributed_init_method=tcp://127.0.0.1:45059 backend=nccl",
+    )
+    text += worker(
+        0,
+        3,
+        "parallel_state.py:1942",
+        "rank 0 in world size 2 is assigned as DP "
+        "rank 0, PP rank 0, PCP rank 0, TP rank 0, EP rank 0, EPLB rank N/A",
+    )
+    text += worker(0, 4, "gpu_model_runner.py:5209", "Starting to load model a/b...")
+    text += worker(
+        0,
+        10,
+        "gpu_model_runner.py:5306",
+        "Model loading took 75.64 GiB memory and 6.219445 seconds",
+    )
+    text += worker(1, 40, "gpu_model_runner.py:6534", PROFILING)
+    text += worker(0, 40, "gpu_model_runner.py:6534", PROFILING)
+    found, _ = captured(text)
+    assert found["profile_run"] == 30.0
+    assert not any(name.startswith("distributed_init (") for name in found)
+
+
+def test_a_total_that_ray_prints_late_is_no_compilation_of_that_time():
+    """Before vLLM 0.18 it is a sum, printed when the last graph has run."""
+    text = HEAD + worker(
+        1,
+        6,
+        "parallel_state.py:957",
+        "rank 1 in world size 4 is assigned as DP rank 0, PP rank 0, TP rank 1",
+    )
+    text += worker(
+        3,
+        6,
+        "parallel_state.py:957",
+        "rank 3 in world size 4 is assigned as DP rank 0, PP rank 0, TP rank 3",
+    )
+    text += worker(1, 7, "gpu_model_runner.py:1", "Starting to load model a/b...")
+    text += worker(
+        1, 10, "gpu_model_runner.py:1", "Model loading took 5.0 GiB and 3.0 seconds"
+    )
+    text += worker(3, 59, "monitor.py:33", "torch.compile takes 10.35 s in total")
+    text += "(EngineCore pid=7) INFO 07-16 10:01:00 [core.py:1] " + INITIALIZED.format(
+        55
+    )
+    found, summary = captured(text + "\n" + READY)
+    assert not any(name.startswith("compile") for name in found)
+    assert summary["compile"]["seconds"] == 10.35
+    # Nor did another rank set up its device until the server was ready.
+    assert found["init_worker (other rank)"] <= 1.0
+
+
+def test_what_has_no_room_for_the_cache_was_profiled():
+    text = HEAD + worker(
+        0, 4, "gpu_model_runner.py:5209", "Starting to load model a/b..."
+    )
+    text += worker(
+        0, 10, "gpu_model_runner.py:5306", "Model loading took 7.5 GiB and 6.2 seconds"
+    )
+    error = "ValueError: No available memory for the cache blocks. Try increasing it."
+    text += f"(EngineCore pid=7) ERROR 07-16 10:00:40 [core.py:396] {error}\n"
+    found, _ = captured(text)
+    assert found["profile_run"] == 30.0

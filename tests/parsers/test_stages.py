@@ -32,6 +32,20 @@ def edges(text: str, name: str) -> list[tuple[str, float | None]]:
     return [(e.edge, e.time % 60 if e.time is not None else None) for e in marked]
 
 
+def test_a_full_bar_that_ray_repeats_late_is_not_the_stage():
+    text = info(9, "executor_base.py:111", "# cuda blocks: 27, # CPU blocks: 18")
+    text += "Loading safetensors checkpoint shards: 100% Completed | 5/5 [00:37<00:00,  7.47s/it]"
+    text += " [repeated 2x across cluster]\n"
+    assert folded(events(text)).summary.progress.stage == "kv_cache"
+
+
+def test_a_profiling_run_of_v0_begins_with_its_line():
+    line = "Starting profile run for multi-modal models."
+    assert edges(info(10, "enc_dec_model_runner.py:297", line), "profile_run") == [
+        ("start", 10.0)
+    ]
+
+
 def test_kernel_warmup_ends_where_the_capture_of_graphs_began():
     text = info(10, "kernel_warmup.py:295", "Warming up FlashInfer attention.")
     text += info(

@@ -81,6 +81,21 @@ def test_unknown_zone_is_said_so():
     assert of(MemoryMeasured, known)[0].time == utc(2026, 7, 1, 10)
 
 
+@pytest.mark.parametrize(
+    "line",
+    [
+        "2026-07-01T10:00:00.5Z {}",
+        '{{"timestamp": "2026-07-01T12:00:00+02:00", "textPayload": "{}"}}',
+        '{{"timestamp": "2026-07-01T10:00:00Z", "level": "INFO", "message": "{}"}}',
+    ],
+)
+def test_a_shipper_that_states_its_zone_states_that_of_the_log(line):
+    text = line.format("Model loading took 2.0 GiB and 1.0 seconds") + "\n"
+    assert of(RunStarted, events(text))[0].timezone == "UTC"
+    known = events(text, timezone="Europe/Berlin")
+    assert of(RunStarted, known)[0].timezone == "Europe/Berlin"
+
+
 def test_collector_with_a_zone_is_the_better_clock():
     line = (
         "2026-05-01T21:13:17.500000000Z stdout F INFO 05-01 23:13:17 [x.py:1] Model "

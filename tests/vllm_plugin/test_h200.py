@@ -51,7 +51,7 @@ def test_a_figure_that_both_have_is_equal(runner):
     assert {
         "engine_init_s", "compile_s", "graph_capture_s", "weights_bytes",
         "kv_cache_tokens", "max_concurrency", "graphs_captured", "graph_memory_bytes",
-        "margin_bytes",
+        "margin_bytes", "captured_percent",
     } <= set(compared)  # fmt: skip
     assert log.contradictions == recording.contradictions == []
 

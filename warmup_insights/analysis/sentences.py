@@ -501,6 +501,7 @@ BUCKETS = "buckets"
 _CACHES = {
     "torch_compile": "torch.compile cache", "aot": "whole compiled functions (AOT)",
     "flashinfer_autotune": "FlashInfer autotune cache", "hpu_recipes": "recipe cache",
+    "neuron_modules": "Neuron compile cache",
 }  # fmt: skip
 
 

@@ -259,16 +259,20 @@ def unused_blocks(summary: RunSummary) -> float | None:
 def captured_percent(summary: RunSummary) -> float | None:
     """Share of the generated buckets with a graph; None if it is unknown for a phase.
 
-    CUDA graphs are captured for a list of sizes that only the bars of a log give.
+    CUDA graphs are captured for a list of sizes, all of it or the start fails: the bars of a
+    log state how long it is, and without any the graphs of a capture that ended.
     """
     parts = list((summary.buckets or {}).values())
-    if not parts:
+    if all(part.generated is None for part in parts):
         graphs = summary.graphs
-        bars = graphs.bars if graphs is not None else []
-        total = sum(bar.total for bar in bars)
-        if graphs is None or graphs.captured is None or not total:
+        if graphs is None or graphs.captured is None:
             return None
-        return 100.0 * sum(bar.captured for bar in bars) / total
+        if not graphs.bars:
+            is_over = bool(graphs.captures) and graphs.duration_s is not None
+            return 100.0 if is_over else None
+        total = sum(bar.total for bar in graphs.bars)
+        captured = sum(bar.captured for bar in graphs.bars)
+        return 100.0 * captured / total if total else None
     known = [
         (part.captured, part.generated)
         for part in parts

@@ -21,7 +21,7 @@ from warmup_insights.units import parse_isoformat
 
 SCHEMA = 1
 """Version of the public keys; keys are added, never renamed or removed."""
-FOLD = 26
+FOLD = 27
 """Version of the fold: a stored summary of another one is made anew from the events."""
 PHASES = ("prompt", "decode")
 """The phases of a warm-up whose buckets are counted against each other."""
@@ -773,7 +773,7 @@ class StartFacts(Part):
     begins with an engine that wakes up; `skipped` without a warm-up."""
     caches: dict[str, str] = {}
     """Cache to `hit`, `missed`, `partial` or `off`: `torch_compile`, `aot` (whole compiled
-    functions of vLLM), `flashinfer_autotune`, `hpu_recipes`."""
+    functions of vLLM), `flashinfer_autotune`, `hpu_recipes`, `neuron_modules`."""
     aot_reason: str | None = None
     """Why a compiled function that an earlier start had saved was not loaded."""
     weights: str | None = None

@@ -146,6 +146,7 @@ def start(
     outcomes = [values.get("outcome") for values in noted]
     caches = {
         "torch_compile": _compile_state(compiled, config, is_off="off" in outcomes),
+        "neuron_modules": _state_of(compiled, "module"),
         "aot": _aot_state(compiled, is_refused="refused" in outcomes),
         "flashinfer_autotune": _autotune_state(built, config),
         "hpu_recipes": _recipe_state(config) if device_kind == "hpu" else None,
@@ -180,17 +181,21 @@ def start(
 def _compile_state(
     compiled: CompileFacts | None, config: Mapping[str, Setting], *, is_off: bool
 ) -> str | None:
-    graphs = [p for p in (compiled.parts if compiled else []) if p.what == "graph"]
-    if not graphs and is_true(config, "enforce_eager"):
+    found = _state_of(compiled, "graph")
+    if found is None and is_true(config, "enforce_eager"):
         return None  # there is nothing to keep
-    if is_off or is_true(config, "VLLM_DISABLE_COMPILE_CACHE"):
-        return "off"
-    if not graphs:
+    is_off |= is_true(config, "VLLM_DISABLE_COMPILE_CACHE")
+    return "off" if is_off else found
+
+
+def _state_of(compiled: CompileFacts | None, what: str) -> str | None:
+    """Whether what was compiled came from a cache; None where nothing was."""
+    parts = [p for p in (compiled.parts if compiled else []) if p.what == what]
+    if not parts:
         return None
-    loaded = [part for part in graphs if part.from_cache]
-    if not loaded:
+    if not any(part.from_cache for part in parts):
         return "missed"
-    is_whole = all(part.from_cache is not False for part in graphs)
+    is_whole = all(part.from_cache is not False for part in parts)
     return "hit" if is_whole else "partial"
 
 

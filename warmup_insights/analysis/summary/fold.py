@@ -176,6 +176,8 @@ class RunFold:
         benchmarks, time = stages.benchmarks(kept), self._timeline.result()
         # A client of a benchmark, or a trainer whose engines are in processes of their own.
         is_other = bool(benchmarks) or (time.wall_s or 0.0) > LONGEST_IMPORT_S
+        # Its processes pass messages, behind their imports (`shm_broadcast.py acquire_read`).
+        is_other |= any(topic == "keep_alive" for topic, _ in self._notes)
         is_client = is_other and status == "unknown" and self._timeline.is_import
         pods = kept.of(PodSeen)
         pod = copied(pods[-1], PodFacts) if pods else None

@@ -5,11 +5,12 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from warmup_insights.analysis.summary.rank_time import PHASE_OF
+from warmup_insights.analysis.summary.rank_time import PHASE_OF, is_before
 from warmup_insights.analysis.summary.ranks import Routes
 from warmup_insights.model.events import (
     SERVER_START,
     CaptureProgress,
+    CompileFinished,
     ConfigRecorded,
     DefragWarmup,
     EngineInitialized,
@@ -385,10 +386,16 @@ class ProgressFold:
             self._is_ready = isinstance(event, ServerReady)
         if isinstance(event, PhaseMarked):
             is_child = event.name == "import" and self._stage not in _BEFORE_IMPORTS
-            if not is_child:
+            # A full bar of an earlier stage is one that Ray repeats late.
+            is_late = (event.time, event.edge) == (None, "end") and (
+                is_before(event.name, self._stage)
+            )
+            if not (is_child or is_late):
                 self._named(event, event.name, event.done, event.total)
         elif isinstance(event, CaptureProgress):
             self._named(event, "graph_capture", event.captured, event.total)
+        elif isinstance(event, CompileFinished) and event.what == "module":
+            self._named(event, "compile")
         elif isinstance(event, KVCacheAllocated) and self._finished is not None:
             return  # vllm-gaudi prints its size once more when warm-up is over
         elif type(event) in _STAGES:

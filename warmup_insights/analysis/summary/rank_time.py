@@ -39,6 +39,8 @@ from warmup_insights.model.summary import OF_OTHER_RANK, PHASES
 OTHER_RANK, ASSUMED, BOUNDED, MEASURED = range(4)
 """How a span is known, weakest first: from a slower rank; from a line that opens it up
 to the next one; from the line before to the line that closes it; from a duration."""
+IDLE_S = 30.0
+"""A rank that prints nothing for longer may have done anything at all."""
 STAMP_S = 1.0
 """Resolution of the timestamps of most logs: two may be off by twice as much together."""
 
@@ -303,6 +305,8 @@ class RankTime:
                 and time < self.current_since
             ):
                 return  # Ray repeats late what its workers printed
+            if event.name == GRAPH_PROFILE and "profile_run" not in self.ended:
+                self._profiled(time)
             if self.ended.get(event.name) != time:  # or it goes on
                 self.marks[event.name] = time
             self.begin(event.name, time)
@@ -323,6 +327,13 @@ class RankTime:
             self.spans.append(Span(event.name, began, time, BOUNDED))
         else:
             self.end(event.name, time, event.duration_s)
+
+    def _profiled(self, time: float) -> None:
+        """The profiling run is over where graphs are captured to estimate what they take
+        (vLLM `gpu_worker.py determine_available_memory`). What a rank above 0 compiles in
+        it, it does not print."""
+        if not self.prints_few_lines:
+            self.end("profile_run", time, None)
 
     def extend(self, name: str, time: float) -> None:
         """A line shows that the phase `name` goes on."""
@@ -406,12 +417,18 @@ class RankTime:
         divided, which the engine does when all its ranks have measured theirs: the others
         print no line there (`gpu_worker.py determine_available_memory`)."""
         cached = main.ended.get("kv_cache", -math.inf)
+        connected = main.ended.get("distributed_init", math.inf)
         measured = math.inf
         if self.divided_at is None and main.divided_at is not None:
             measured = main.divided_at
         for span in self.spans_until(end):
             if span.name == "profile_run" and span.start < measured < span.end:
                 yield Span(span.name, span.start, measured, span.strength)
+            elif span.name == "distributed_init" and span.strength == ASSUMED:
+                # Ranks connect together, and some versions print the end for one alone.
+                yield Span(
+                    span.name, span.start, min(span.end, connected), span.strength
+                )
             elif span.strength == BOUNDED and span.name in _BEHIND_CACHE:
                 start = max(span.start, cached)
                 yield Span(span.name, start, span.end, span.strength)
@@ -464,6 +481,9 @@ class RankTime:
                 self.begin(PHASE_OF[type(event)], time)
             case SamplerWarmup() | DefragWarmup() | GraphsCaptured():
                 self._ended(event, time)
+            case CompileFinished(what="module"):
+                # One of several, compiled at the same time or one after the other.
+                self.end("compile", time, None)
             case CompileFinished() if event.duration_s is not None:
                 self._compiled(event, time, event.duration_s)
             # Without these it follows from settings alone, not from the profile run.
@@ -531,12 +551,24 @@ class RankTime:
             self.end(
                 f"{event.phase}_warmup", time, None
             )  # a bar has no line with a time
+        elif event.failure == "no_kv_cache" and self._runs_profile:
+            # Its end is the division of the memory, which is what failed.
+            self.end("profile_run", time, None)
         else:
             stage = "kv_cache" if event.failure == "no_kv_cache" else event.phase or ""
             is_loading = self.current == "init_worker" and stage in _LOADING
             if is_loading or self.skips(stage, is_end=False):
                 self.current = self.current_since = None
             self.note_time(time)
+
+    @property
+    def _runs_profile(self) -> bool:
+        """Whether the model is loaded, and no line is there of its profiling run."""
+        is_loaded = self.current is None and self.last_ended in (
+            "load_model",
+            "compile",
+        )
+        return is_loaded and "profile_run" not in self.ended
 
     def _warmed(self, event: WarmupFinished, time: float) -> None:
         """The end of the whole warm-up, and of the part of it that only a bar shows: vllm-gaudi
@@ -602,7 +634,19 @@ class RankTime:
             )
             if any(abs(duration_s - known) <= ROUNDED_S for known in sums):
                 return
+            if (
+                self.prints_few_lines
+                and not any(sums)
+                and self._is_sum(time, duration_s)
+            ):
+                return self.note_time(time)
         self.end("compile", time, duration_s)
+
+    def _is_sum(self, time: float, duration_s: float) -> bool:
+        """Whether a total may have been printed long after what it is the sum of, of which
+        this rank prints nothing (before vLLM 0.18, where Ray deduplicates lines): what it
+        did right before that time is not known."""
+        return self.last is None or time - duration_s - self.last > IDLE_S
 
     def _loaded(self, event: EngineInitialized, time: float) -> None:
         """A model whose end of loading is not printed was there when the engine began to
@@ -655,6 +699,11 @@ class RankTime:
             return
         self.summed.add(warmup)
         self.end(warmup, time, None)
+
+
+def is_before(name: str, other: str) -> bool:
+    """Whether engines go through a stage before another one."""
+    return _ORDER.get(name, math.inf) < _ORDER.get(other, -math.inf)
 
 
 def _step_name(event: WarmupStep | GraphCaptured) -> str:

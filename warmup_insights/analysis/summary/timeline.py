@@ -22,6 +22,7 @@ from warmup_insights.analysis.summary.rank_time import (
     STEPS,
     RankTime,
     Span,
+    is_before,
     partition,
 )
 from warmup_insights.model.events import (
@@ -513,7 +514,26 @@ class Timeline:
             if other is not times
             and other.ended.get(times.current, -math.inf) >= times.current_since
         ]
+        if not ends and self.ready_at is not None:
+            ends = self._next_stage(times)
         return min(end, max(ends, default=end))
+
+    def _next_stage(self, times: RankTime) -> list[float]:
+        """When the others began what follows the stage of a rank above 0, of which Ray may
+        print no more: in a start that got ready it went on as they did."""
+        current, since = times.current or "", times.current_since or 0.0
+        later = [
+            (span.name, span.start)
+            for other in self.by_rank.values()
+            if other is not times and times.prints_few_lines
+            for span in other.spans
+            if is_before(current, span.name) and span.start >= since
+        ]
+        return [
+            start
+            for name, start in later
+            if not any(is_before(earlier, name) for earlier, _ in later)
+        ]
 
     def _unexplained(self, phases: list[Span], start: float, end: float) -> list[Gap]:
         """Gaps between two lines that no phase explains, the longest first."""
