@@ -95,7 +95,11 @@ def test_failures_name_the_phase(place, phase, tmp_path):
         ("hpu.warmup:scenario_bucket", "_prepare_dummy_scenario", None),
         ("hpu.buckets:buckets_of", "generate_prompt_buckets", "buckets_generated"),
         ("hpu.warmup:checked_shape", "_check_config", None),
-        ("hpu.memory:_reserved_fraction", "determine_available_memory", "memory_budget_set"),
+        (
+            "hpu.memory:_reserved_fraction",
+            "determine_available_memory",
+            "memory_budget_set",
+        ),
     ],
 )
 def test_an_error_of_ours_takes_off_the_hook_and_nothing_else(
