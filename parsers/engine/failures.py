@@ -53,7 +53,8 @@ _START_FAILED = re.compile(
     r"(?:Engine core|WorkerProc) initialization failed|Engine process failed to start|"
     r"Orchestrator did not become ready|Failed to infer device type|No package metadata was found for vllm|"
     r"(?:vllm(?: [\w-]{1,20})?|api_server\.py): error: |"
-    r"/(?:vllm/_|vllm_gaudi/|habana_frameworks/)[^\s:]{0,200}: undefined symbol"
+    r"/(?:vllm/_|vllm_gaudi/|habana_frameworks/)[^\s:]{0,200}: undefined symbol|"
+    r"synStatus=\d{1,3} \[Device not found\] Device acquire failed"
 )
 _CHECKED = re.compile(
     r"Invalid repository ID or local directory specified|No available memory for the cache b|"

@@ -33,6 +33,7 @@ from parsers.engine.evidence import (
     imports_unnamed,
     shown_by,
 )
+from parsers.engine.failures import Traceback
 from parsers.engine.fronts import ENOUGH, Fronts, Units
 from parsers.engine.runs import STOPPING, OpenRun, begins_inside
 from parsers.engine.serving import LinesLike, lines_like
@@ -54,7 +55,7 @@ from parsers.engine.signals import (
     stamped,
 )
 from parsers.engine.stamps import Clock, has_zone
-from parsers.engine.streams import LISTED_LINES, Stream
+from parsers.engine.streams import LISTED_LINES, BeforeRun, Stream
 from parsers.report import ParseReport
 from warmup_insights.model.events import (
     Event,
@@ -345,6 +346,9 @@ class LineParser:
             self._add_line(owner or self._run_of(matched), matched)
         elif self._stream.run is None:
             self._stream.traceback.take(matched)
+            if any(isinstance(m, FailureLine) for m in matched.made):
+                # What stands above an error is of the program that it ended.
+                self._stream.before_run = BeforeRun()
 
     def _read_anew(self) -> None:
         """The log of a container stands in the file once more: its starts are others."""
@@ -447,12 +451,26 @@ class LineParser:
             # A copy that begins within a line may have the cause there.
             for cut in self._stream.traceback.logged_above(matched.line):
                 self._add_line(self._run_of(cut), cut)
+        elif self._stream.run is None and (
+            matched.rule.starts or imports_unnamed(matched.rule, matched.record)
+        ):
+            self._add_cut_start()
         run = self._stream.run
         if run is None or run.is_followed_by(matched):
             run = self._begin(matched)
         self._add(run, run.moved(matched))
         run.note_opening(matched)
         return run
+
+    def _add_cut_start(self) -> None:
+        """The end of a start that failed may be all that a log has of it above the next one;
+        what a page quotes above a log has neither the name of a process nor a shipper's time."""
+        lines, self._stream.traceback = self._stream.traceback.proven(), Traceback()
+        if all(each.record.process or each.record.outer for each in lines):
+            for each in lines:
+                self._add_line(self._run_of(each), each)
+            for ended in self._stream.end_all():
+                self._end(ended)
 
     def _is_late(self, matched: Matched) -> bool:
         """Whether a line is of a start that is over, or of none."""

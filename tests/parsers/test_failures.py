@@ -2076,3 +2076,47 @@ def test_a_source_line_that_calls_a_stage_shows_it_as_its_function_does():
     (failure,) = of(Failure, events(text))
     assert failure.phase == "graph_capture"
     assert not read(text.replace("model_runner.capture_model", "run").encode())[0]
+
+
+def test_a_gaudi_that_cannot_be_acquired_ends_a_start():
+    """`kubectl logs` of a pod that restarts has no more than this."""
+    text = (
+        '  File "/x/habana_frameworks/torch/hpu/__init__.py", line 71, in init\n'
+        "    _hpu_C.init()\n"
+        "RuntimeError: synStatus=8 [Device not found] Device acquire failed.\n"
+    )
+    summary = folded(events(text)).summary
+    assert (summary.status, summary.device.kind) == ("failed", "hpu")
+
+
+CUT_START = (
+    '{0}  File "/x/vllm/v1/engine/utils.py", line 1010, in wait_for_engine_startup\n'
+    "{0}    raise RuntimeError(\n"
+    "{0}RuntimeError: Engine core initialization failed. See root cause above.\n"
+)
+NEXT_START = (
+    "{0}INFO 03-09 12:56:57 [__init__.py:235] Automatically detected platform cuda.\n"
+    "{0}INFO 03-09 12:56:59 [api_server.py:1] vLLM API server version 0.16.0\n"
+)
+
+
+@pytest.mark.parametrize(
+    "fronts",
+    [
+        ("vllm-1  | (APIServer pid=1) ", "vllm-1  | "),
+        ("2026-03-09T12:56:40.1Z ", "2026-03-09T12:56:57.3Z "),
+    ],
+)
+def test_the_end_of_a_start_above_another_one_is_a_start_of_its_own(fronts):
+    runs, _ = read(CUT_START.format(fronts[0]) + NEXT_START.format(fronts[1]))
+    first, second = (folded(run).summary for run in runs.values())
+    assert (first.status, second.status) == ("failed", "unknown")
+    assert second.time.started_at.startswith("2026-03-09T12:56:57")
+
+
+def test_an_error_that_a_page_quotes_above_the_log_is_none_of_another_start():
+    text = (
+        f"It ends with\n\n{CUT_START.format('')}\nThe log:\n\n{NEXT_START.format('')}"
+    )
+    runs, _ = read(text)
+    assert len(runs) == 1
