@@ -37,6 +37,8 @@ TEXTS = [
      "LD_LIBRARY_PATH unset", {}),
     ("RuntimeError: CUDA error: CUBLAS_STATUS_INVALID_VALUE when calling `cublasGemmEx(x)`",
      "packages_mismatch", "LD_LIBRARY_PATH unset", {}),
+    ("RuntimeError: synStatus=8 [Device not found] Device acquire failed.", "device_unreachable",
+     "habana.ai/gaudi", {}),
     ("RuntimeError: 0 active drivers ([]). There should only be one.", "device_unreachable",
      "give the container the devices", {}),
     ("RuntimeError: CUDA error: misaligned address", "device_unreachable", "dmesg", {}),

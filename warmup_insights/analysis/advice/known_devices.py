@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable
+from dataclasses import replace
 
 from warmup_insights.analysis.advice.change import Way
 from warmup_insights.analysis.advice.known_texts import (
@@ -57,10 +58,16 @@ _CPU_BUILD = Way(
     "+cpu in its version",
     "much slower",
 )
-_GIVE_DEVICES = Way(
-    "give the container the devices: --gpus all or --runtime nvidia (Gaudi: --runtime habana "
-    "and HABANA_VISIBLE_DEVICES), in Kubernetes a resource limit, and runtimeClassName where "
-    "that runtime is not the default; check CUDA_VISIBLE_DEVICES"
+_GIVE_GAUDI = Way(
+    "give the container the devices: --runtime habana and HABANA_VISIBLE_DEVICES, in Kubernetes "
+    "a limit of habana.ai/gaudi, and runtimeClassName where that runtime is not the default"
+)
+_IF_GAUDI = replace(_GIVE_GAUDI, devices=("hpu",))
+_GIVE_GPUS = Way(
+    "give the container the devices: --gpus all or --runtime nvidia, in Kubernetes a limit of "
+    "nvidia.com/gpu, and runtimeClassName where that runtime is not the default; check "
+    "CUDA_VISIBLE_DEVICES",
+    devices=("cuda",),
 )
 
 
@@ -373,7 +380,7 @@ ROWS: tuple[KnownError, ...] = (
          "The driver did not start for this process",
          (Way("`nvidia-smi` in the container, then a restart of it or of the host: after a "
               "suspend or an update the module nvidia_uvm has to be loaded anew",
-              "what runs on its devices"), _GIVE_DEVICES)),
+              "what runs on its devices"), _GIVE_GPUS)),
         (r"NVML_SUCCESS == r INTERNAL ASSERT",
          "Memory ran out, and the driver did not answer while this was reported",
          (Way("a lower --gpu-memory-utilization, or a smaller --max-num-batched-tokens",
@@ -391,7 +398,7 @@ ROWS: tuple[KnownError, ...] = (
               "newer vLLM"),)),
         (r"Failed to infer device type",
          "vLLM found no device that it was built for",
-         (_GIVE_DEVICES,
+         (_GIVE_GPUS, _IF_GAUDI,
           Way("vLLM, or its plugin, as built for the device, with torch's part for it (Gaudi: "
               "habana-torch-plugin of the driver's release; `pip list`; `python -c 'import "
               "torch; print(torch.version.cuda)'`)", "another environment"),
@@ -413,8 +420,9 @@ ROWS: tuple[KnownError, ...] = (
          r"no CUDA-capable device|NVMLError(?!_InvalidArgument)|Failed to initialize NVML|"
          r"Torch not compiled with CUDA|No HIP GPUs are available|libcuda\.so",
          "The process has no device",
-         (_GIVE_DEVICES, Way("a torch that was built for the device (`python -c 'import "
-                             "torch; print(torch.version.cuda)'`)", "another environment"),
+         (_GIVE_GPUS, _IF_GAUDI,
+          Way("a torch that was built for the device (`python -c 'import torch; "
+              "print(torch.version.cuda)'`)", "another environment"),
           _DRIVER_LIBRARIES,
           _CPU_BUILD)),
         (r"(?:/dev/(?:kfd|dri|accel|nvidia|vfio)\S{0,40}).{0,40}(?:Permission denied|Operation not permitted)|"
@@ -451,7 +459,7 @@ ROWS: tuple[KnownError, ...] = (
           Way("torch_npu and the Ascend toolkit of the driver's release", "another image"))),
         (r"\[Device not found\]|No devices found",
          "The process found no free device",
-         (_GIVE_DEVICES,
+         (_GIVE_GAUDI,
           Way("end what holds the devices (hl-smi): each belongs to one process"),
           _GAUDI_RELEASE)),
         (r"Device acquire failed|synDeviceAcquire",
