@@ -42,8 +42,10 @@ _NETWORK = re.compile(
 )
 _RANK = re.compile(r"/rank_\d{1,5}_\d{1,5}(?:/.*)?$")
 _HOME = re.compile(r"(?:/home/|~|/Users/)")
+_LOST = re.compile(r"/(?:(?:var/)?tmp|dev/shm)/")
+"""Folders that go with the host's or the container's end."""
 _TRUE = ("1", "true")
-_ONCE = re.compile(r"ource code has changed|file corrupted")
+_ONCE = re.compile(r"(?i:source) code has changed|file corrupted")
 """Reasons that the next start does not have, for this one saved the function anew (vLLM
 `compilation/decorators.py`)."""
 
@@ -243,8 +245,8 @@ def _own_root(where: str) -> str | None:
     """The root of the cache where it was set: another than `~/.cache/vllm`, and no folder that
     goes with the host's or the container's end."""
     root, found, _ = where.partition("/torch_compile_cache/")
-    is_lost = root.startswith(("/tmp/", "/var/tmp/", "/dev/shm/"))
-    is_own = bool(found) and not is_lost and not root.endswith("/.cache/vllm")
+    is_kept = _LOST.match(root) is None and not root.endswith("/.cache/vllm")
+    is_own = bool(found) and is_kept
     return root if is_own and "redacted" not in root else None
 
 
