@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from datetime import tzinfo
 from functools import lru_cache
 from itertools import chain
@@ -134,7 +134,7 @@ class LogReader:
         elif looks_like_vllm_json(first):
             yield from self._vllm_json(whole)
         elif (document := documents.document_of(first)) is not None:
-            yield from self._document(whole, *document)
+            yield from self._document(whole, document)
         elif looks_like_database(first) or looks_binary(first):
             self.report.add_problem(
                 f"{self._name} is a SQLite database; one with runs is named with --db"
@@ -215,17 +215,14 @@ class LogReader:
         return data
 
     def _document(
-        self, blocks: Iterable[bytes], what: str, text_of: Callable[[bytes], str | None]
+        self, blocks: Iterable[bytes], document: documents.Document
     ) -> Iterator[Batch]:
-        data = self._all_of(blocks, documents.MAX_BYTES, what)
+        data = self._all_of(blocks, documents.MAX_BYTES, document.what)
         if data is None:
             return
-        text = text_of(data)
-        if what == documents.NEWEST_FIRST:
-            self.report.add_problem(
-                f"{self._name} has its newest line first; it was read from its end, and its "
-                "lines are numbered from there"
-            )
+        if document.note:
+            self.report.add_problem(f"{self._name} {document.note}")
+        text = document.text_of(data)
         if text is None:
             # Not a whole document after all: its lines may still hold a log.
             text = data.decode("utf-8", "replace")

@@ -331,7 +331,7 @@ class LineParser:
         self, record: Record, matched: Matched | None, line: int, time: float | None
     ) -> None:
         """Find the start-up of a record: an earlier one, the current one or the next."""
-        if matched is not None and not self._is_of_a_log(matched):
+        if matched is not None and self._take_mark(matched):
             return
         stream, owner = self._stream, None
         for ended in stream.begin_worker(record, matched):
@@ -357,34 +357,37 @@ class LineParser:
         self._stream = self._streams[self._stream_name] = self._stream.anew()
         self._counted.clear()
 
-    def _is_of_a_log(self, matched: Matched) -> bool:
-        """Whether a line is: an edge of a block of code in a page is none. The next block
-        goes on with the log of the one before it, or holds another one; a page can quote
-        how busy engines were, line by line, and such a line alone begins none.
+    def _take_mark(self, matched: Matched) -> bool:
+        """Take what shows where the log in a page begins and ends; whether the line is none
+        of a log, as an edge of a block of code.
+
+        The next block goes on with the log of the one before it, or holds another one; a
+        page can quote how busy engines were, line by line, and such a line alone begins
+        none.
         """
         made, time, run = matched.made, matched.time, self._stream.run
-        if self._is_of_environment(matched):
-            return False
+        if self._take_listing(matched):
+            return True
         if any(isinstance(item, CodeFence) for item in made):
             self._stream.is_fenced = run is not None
             self._counted.clear()
-            return False
-        if not self._stream.is_fenced or time is None:
             return True
+        if not self._stream.is_fenced or time is None:
+            return False
         if run is not None and run.is_near(time):
             elided = Elided("it is quoted in pieces")
             self._add(run, run.tracker.take(elided, Origin(None, None, matched.line)))
         elif made and all(isinstance(item, StatisticsLine) for item in made):
-            return False
+            return True
         else:
             for ended in self._stream.end_all():
                 self._end(ended)
         self._stream.is_fenced = False
-        return True
+        return False
 
-    def _is_of_environment(self, matched: Matched) -> bool:
-        """Whether a line is of a program that lists what the machine has, and imports vLLM
-        for that: a run that its lines began is none."""
+    def _take_listing(self, matched: Matched) -> bool:
+        """Take back the run that began with lines of a program which lists what the machine
+        has, and imports vLLM for that; whether a line is of one."""
         run, stream = self._stream.run, self._stream
         if any(isinstance(item, EnvironmentListed) for item in matched.made):
             stream.listed_line = matched.line
@@ -447,14 +450,8 @@ class LineParser:
 
     def _run_of(self, matched: Matched) -> OpenRun:
         """The start-up that is open, or another one that begins with a line."""
-        if self._stream.run is None and matched.record.is_error:
-            # A copy that begins within a line may have the cause there.
-            for cut in self._stream.traceback.logged_above(matched.line):
-                self._add_line(self._run_of(cut), cut)
-        elif self._stream.run is None and (
-            matched.rule.starts or imports_unnamed(matched.rule, matched.record)
-        ):
-            self._add_cut_start()
+        if self._stream.run is None:
+            self._add_errors_above(matched)
         run = self._stream.run
         if run is None or run.is_followed_by(matched):
             run = self._begin(matched)
@@ -462,9 +459,17 @@ class LineParser:
         run.note_opening(matched)
         return run
 
-    def _add_cut_start(self) -> None:
-        """The end of a start that failed may be all that a log has of it above the next one;
-        what a page quotes above a log has neither the name of a process nor a shipper's time."""
+    def _add_errors_above(self, matched: Matched) -> None:
+        """Add what stands above the first line of a start: of an error the cause, where a copy
+        begins within its line; else the end of a start that failed, which may be all that a
+        log has of it. What a page quotes above a log has neither the name of a process nor a
+        shipper's time."""
+        if matched.record.is_error:
+            for each in self._stream.traceback.logged_above(matched.line):
+                self._add_line(self._run_of(each), each)
+            return
+        if not (matched.rule.starts or imports_unnamed(matched.rule, matched.record)):
+            return
         lines, self._stream.traceback = self._stream.traceback.proven(), Traceback()
         if all(each.record.process or each.record.outer for each in lines):
             for each in lines:

@@ -9,24 +9,38 @@ import json
 import re
 from collections.abc import Callable
 from itertools import pairwise
+from typing import NamedTuple
 
 MAX_BYTES = 64 << 20
 """A larger one is not read."""
-NEWEST_FIRST = "a log with its newest line first"
 
 
-def document_of(block: bytes) -> tuple[str, Callable[[bytes], str | None]] | None:
-    """What a file that begins with this block is, and what takes its lines out; None for
-    one whose lines stand for themselves."""
-    for is_this, what, lines_of in (
-        (looks_like_notebook, "a notebook", notebook_text),
-        (looks_like_cloud_log, "a list of log entries", cloud_log_text),
-        (looks_like_csv_log, "a table of lines", csv_log_text),
-        (looks_newest_first, NEWEST_FIRST, oldest_first_text),
-    ):
-        if is_this(block):
-            return what, lines_of
-    return None
+class Document(NamedTuple):
+    """A kind of file that is read as a whole."""
+
+    is_this: Callable[[bytes], bool]
+    """Takes the block that a file begins with."""
+    what: str
+    text_of: Callable[[bytes], str | None]
+    """Takes the lines out; None when it is no whole one."""
+    note: str = ""
+    """What is to know about how it was read, behind the name of the file."""
+
+
+def document_of(block: bytes) -> Document | None:
+    """The kind of a file that begins with this block; None for one whose lines stand for
+    themselves."""
+    kinds = (
+        Document(looks_like_notebook, "a notebook", notebook_text),
+        Document(looks_like_cloud_log, "a list of log entries", cloud_log_text),
+        Document(looks_like_csv_log, "a table of lines", csv_log_text),
+        Document(
+            looks_newest_first, "a log with its newest line first", oldest_first_text,
+            "has its newest line first; it was read from its end, and its lines are "
+            "numbered from there",
+        ),
+    )  # fmt: skip
+    return next((kind for kind in kinds if kind.is_this(block)), None)
 
 
 def looks_like_notebook(block: bytes) -> bool:

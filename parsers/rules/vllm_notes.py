@@ -374,7 +374,7 @@ NOTE_RULES: tuple[LineRule, ...] = (
         "DEBUG 11-28 03:22:50 [cudagraph_utils.py:470] CG Capture: mode=FULL, "
         "batch_desc=BatchExecutionDescriptor(cg_mode=FULL, num_tokens=64)",
         "DEBUG 11-28 03:22:40 [backends.py:406] Store the 3-th graph for compile range"
-        "(1, 8192) from inductor_standalone via handle ('artifact_3', '/root/.cache/a')",
+        "(1, 8192) from inductor_standalone via handle ('artifact_3', '/cache/a')",
         "DEBUG 11-28 03:22:40 [piecewise_backend.py:151] PiecewiseBackend: compile_ranges: "
         "[(1, 8192)]",
         "DEBUG 11-28 03:22:39 [backends.py:1066] Traced files (to be considered for "

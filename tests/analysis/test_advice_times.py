@@ -854,7 +854,7 @@ def test_a_quicker_first_pass_of_another_start_bounds_the_gain():
 
 @pytest.mark.parametrize(
     ("root", "text"),
-    [("/root/.cache/vllm", "VLLM_CACHE_ROOT on a volume"),
+    [("/srv/.cache/vllm", "VLLM_CACHE_ROOT on a volume"),
      ("/tmp/vllm-cache", "VLLM_CACHE_ROOT on a volume"),
      ("/scratch/cache-1046", "/scratch/cache-1046 kept, and the same")],
 )  # fmt: skip

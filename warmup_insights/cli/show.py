@@ -53,8 +53,8 @@ from warmup_insights.units import (
     format_percent,
 )
 
-MOST_ROWS = 10
-"""Of a table that can be long; all are in `--json`."""
+MOST_ROWS, MOST_GAPS = 10, 5
+"""Of a table that can be long, and of stretches of unlogged time; all are in `--json`."""
 
 
 @click.command()
@@ -193,13 +193,13 @@ def _time_notes(summary: RunSummary, wall: float) -> Iterator[str]:
         yield f"warm-up {text_of(summary, 'warmup_s')}, as the engine states it"
     yield from _gc_notes(summary)
     gaps = [gap for gap in summary.time.gaps if gap.unlogged_s >= 0.02 * wall]
-    for gap in gaps[:5]:
+    for gap in gaps[:MOST_GAPS]:
         yield (
             f"{format_duration(gap.unlogged_s)} between line {gap.line} "
             f"“{excerpt(gap.before)}” and line {gap.next_line} “{excerpt(gap.after)}”"
         )
-    if len(gaps) > 5:
-        more = count_of(len(gaps) - 5, "more stretch", "more stretches")
+    if len(gaps) > MOST_GAPS:
+        more = count_of(len(gaps) - MOST_GAPS, "more stretch", "more stretches")
         yield f"{more} of unlogged time; --json prints all"
 
 

@@ -79,8 +79,8 @@ def fitting(
     ways: Iterable[Way], config: Mapping[str, Value], device: str | None
 ) -> list[Way]:
     """The ways without those that the run has taken already, that it cannot take or that are
-    for other settings or kinds of device; those for settings that it has come first, those for settings that it
-    does not state last."""
+    for other settings or kinds of device; those for settings that it has come first, those
+    for settings that it does not state last."""
     own = [way for way in ways if not (device and way.devices) or device in way.devices]
     left = [way for way in own if not is_taken(way, config)]
     if needs_v2_runner(config):

@@ -245,9 +245,9 @@ def _own_root(where: str) -> str | None:
     """The root of the cache where it was set: another than `~/.cache/vllm`, and no folder that
     goes with the host's or the container's end."""
     root, found, _ = where.partition("/torch_compile_cache/")
-    is_kept = _LOST.match(root) is None and not root.endswith("/.cache/vllm")
-    is_own = bool(found) and is_kept
-    return root if is_own and "redacted" not in root else None
+    is_known = bool(found) and "redacted" not in root
+    is_default = root.endswith("/.cache/vllm")
+    return root if is_known and not (is_default or _LOST.match(root)) else None
 
 
 def _loaded(other: RunSummary, where: str) -> bool:
