@@ -46,6 +46,7 @@ def show(view: View) -> None:
     advice.first(view)
     # Two columns that grow evenly: the next card goes into the shorter one.
     places, heights = st.columns(2), [0, 0]
+    number = -1
     for number, (height, draw) in enumerate(_cards(view)):
         if number == 1 and widgets.comes_later("rest-of-overview"):
             return
@@ -56,6 +57,12 @@ def show(view: View) -> None:
     serving = serving_sentences(summary)
     if serving:
         _sentences(view, "After the start", [markdown(text) for text in serving])
+    if number < 0 and not (serving or not_a_start(summary)):
+        widgets.empty(
+            "No figures in these lines",
+            "They state neither times nor sizes of the start. Add its whole log:",
+            "warmup-insights ingest server.log",
+        )
 
 
 FRAME_PX = 110

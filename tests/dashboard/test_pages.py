@@ -372,6 +372,20 @@ def test_misses_of_a_start_without_a_warm_up_blame_no_range(monkeypatch, tmp_pat
     assert "No single maximum is too small" not in texts(app)
 
 
+def test_a_start_of_one_line_leaves_no_empty_page(monkeypatch, tmp_path):
+    log = tmp_path / "begin.log"
+    log.write_text(
+        "INFO 11-12 16:04:20 llm_engine.py:176] Initializing an LLM engine (v0.5.3.post1) "
+        "with config: model='a/b', speculative_config=None, device_config=hpu\n"
+    )
+    path = tmp_path / "runs.db"
+    with EventStore(path) as store:
+        (run_id,) = ingest_path(store, log).run_ids
+    app = open_page(monkeypatch, path, "run", run=run_id)
+    assert not app.exception
+    assert "No figures in these lines" in texts(app)
+
+
 def test_sleeps_are_on_the_page_and_in_show(monkeypatch, tmp_path):
     """Each is a row of the page; `show` prints the last ten and how many there are."""
     begin = (ROOT / "sample_logs" / "vllm" / "made_v1_2026_tp2.log").read_text()
