@@ -14,6 +14,15 @@ from warmup_insights.model.failure_text import kind_of_message
 
 NCCL = "torch.distributed.DistBackendError: NCCL error in: ProcessGroupNCCL.cpp:1970, "
 TEXTS = [
+    ("AttributeError: '_OpNamespace' '_C' object has no attribute 'awq_dequantize'",
+     "packages_mismatch", "VLLM_USE_TRITON_AWQ=1", {"VLLM_USE_TRITON_AWQ": "1"}),
+    ("AttributeError: '_OpNamespace' '_C' object has no attribute 'gptq_marlin_repack'",
+     "packages_mismatch", "vLLM as built for this device", {}),
+    ("NameError: name 'vllm_cache_ops' is not defined", "packages_mismatch",
+     "vLLM as built for this device", {}),
+    ("RuntimeError: TPU initialization failed: Invalid --2a_slice_builder_worker_addresses "
+     "specified. Expected 16 worker addresses, got 8.", "device_unreachable",
+     "every host of the slice", {}),
     ("RuntimeError: cudaHostRegister failed: out of memory", "host_limit", "memlock", {}),
     ("torch.OutOfMemoryError: CUDA error: out of memory in pin_memory", "host_limit", "memlock", {}),
     ("torch.AcceleratorError: CUDA error: out of memory, cudaHostAlloc", "host_limit", "memlock", {}),
@@ -911,6 +920,16 @@ def test_a_way_for_another_kind_of_device_is_none(kind, is_named):
     )
     shown = [finding.suggestion, *(way.suggestion for way in finding.ways)]
     assert ("VLLM_USE_TRITON_FLASH_ATTN=0" in shown) == is_named
+
+
+def test_a_kernel_that_only_cuda_has_is_done_without_on_another_device():
+    text = "AttributeError: '_OpNamespace' '_C' object has no attribute 'gptq_marlin_repack'"
+    first = {
+        kind: _raised(text, "", started(device_kind=kind)).suggestion
+        for kind in ("cpu", "cuda")
+    }
+    assert first["cpu"].startswith("another build of the model")
+    assert first["cuda"].startswith("vLLM as built for this device")
 
 
 def test_an_eager_start_whose_graphs_fail_to_compile_needs_another_triton():

@@ -446,6 +446,12 @@ ROWS: tuple[KnownError, ...] = (
          "The lock of the TPU belongs to another process, or to one that ended",
          (Way("end the process that holds the TPU (`fuser -v /dev/vfio/* /dev/accel*`); with "
               "none left, remove /tmp/libtpu_lockfile"),)),
+        (r"slice_builder_worker_addresses specified\. Expected (\d{1,5}) worker addresses, got \d",
+         "Fewer processes take part than the slice of the TPU has hosts and chips",
+         (Way("a start on every host of the slice, with a Ray worker on each (`ray status`): "
+              "{1} addresses are expected"),
+          Way("TPU_PROCESS_BOUNDS and TPU_CHIPS_PER_PROCESS_BOUNDS for the chips of one host, "
+              "where the rest of the slice shall not take part", "fewer chips"))),
         (r"No TPU devices found|TPU initialization failed: (?!open)",
          "The process has no TPU",
          (Way("TPU_VISIBLE_CHIPS of chips that the host has (`ls /dev/vfio /dev/accel*`), and "

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable
+from dataclasses import replace
 
 from warmup_insights.analysis.advice.change import Way
 from warmup_insights.analysis.advice.known_texts import (
     EAGER,
     MEMORY_OF_SHM,
     NO_DEEP_GEMM,
+    OTHER_WEIGHTS,
     WHEELS,
     KnownError,
     rows,
@@ -37,6 +39,13 @@ _ONE_DRAFT = Way(
     "together, with a draft in the form that vLLM reads, where its weights are the ones",
     where={"speculative_config": True},
 )
+_AS_BUILT = Way(
+    "vLLM as built for this device and torch (a wheel or image of the release), and a start "
+    "outside of its source folder",
+    "another image",
+)
+_NO_KERNELS = "The compiled part of vLLM has no kernels for this quantisation"
+_FOR_THIS_DEVICE = replace(OTHER_WEIGHTS, devices=("cpu", "rocm", "xpu"))
 _MODEL_CODE = Way(
     "HF_MODULES_CACHE on a volume that the processes of all nodes may read, and the files of "
     "the code in the folder of the model"
@@ -644,11 +653,18 @@ ROWS: tuple[KnownError, ...] = (
     ),
     *rows(
         "packages_mismatch",
-        (r"No module named '?vllm\._|_OpNamespace|Could not run '_\w{0,20}C\w{0,20}::",
+        (r"'_C' object has no attribute 'awq_",
+         _NO_KERNELS,
+         (Way.that_sets("slower: kernels of Triton stand in for those of CUDA",
+                        VLLM_USE_TRITON_AWQ="1"), _FOR_THIS_DEVICE, _AS_BUILT)),
+        (r"'_C' object has no attribute '(?:gptq|marlin|cutlass|machete)_",
+         _NO_KERNELS,
+         (_FOR_THIS_DEVICE, _AS_BUILT)),
+        (r"No module named '?vllm\._|_OpNamespace|Could not run '_\w{0,20}C\w{0,20}::|"
+         r"name 'vllm_(?:cache_)?ops' is not defined",
          "The compiled part of vLLM is missing, was built for another device or torch, or lacks an "
          "operation there",
-         (Way("vLLM as built for this device and torch (a wheel or image of the release), and a "
-              "start outside of its source folder", "another image"),
+         (_AS_BUILT,
           Way("a newer vLLM, where the log has no line that importing vllm._C failed",
               "another image"))),
         (r"failed to be inspected|Could not import module '\w{1,80}'\. Are this object",

@@ -18,8 +18,8 @@ EAGER = Way.that_sets(
 )
 NO_DEEP_GEMM = Way.that_sets("slower FP8 kernels", VLLM_USE_DEEP_GEMM="0")
 OTHER_BUILD = Way(
-    "a build of torch, vLLM and its kernels that was made for this device (for CUDA: an image "
-    "with a newer CUDA, or TORCH_CUDA_ARCH_LIST when building; for ROCm PYTORCH_ROCM_ARCH)",
+    "a build of torch, vLLM and its kernels that was made for this device: a newer image for a "
+    "newer device; for an older one TORCH_CUDA_ARCH_LIST (ROCm: PYTORCH_ROCM_ARCH) when building",
     "another image",
 )
 OTHER_WEIGHTS = Way(
