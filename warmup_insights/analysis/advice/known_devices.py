@@ -69,6 +69,11 @@ _GIVE_GPUS = Way(
     "CUDA_VISIBLE_DEVICES",
     devices=("cuda",),
 )
+_RAY_TASK = Way(
+    "num_gpus for the task or actor that starts the engine, where Ray started it: Ray hides the "
+    "devices from one that requests none",
+    where={"distributed_executor_backend": "ray"},
+)
 
 
 _NO_OWN_BACKEND = Way(
@@ -420,7 +425,7 @@ ROWS: tuple[KnownError, ...] = (
          r"no CUDA-capable device|NVMLError(?!_InvalidArgument)|Failed to initialize NVML|"
          r"Torch not compiled with CUDA|No HIP GPUs are available|libcuda\.so",
          "The process has no device",
-         (_GIVE_GPUS, _IF_GAUDI,
+         (_GIVE_GPUS, _IF_GAUDI, _RAY_TASK,
           Way("a torch that was built for the device (`python -c 'import torch; "
               "print(torch.version.cuda)'`)", "another environment"),
           _DRIVER_LIBRARIES,

@@ -454,7 +454,7 @@ def late_kernels(facts: RunFacts) -> Iterator[Finding]:
     shown = ", ".join(names[:2]) + (", …" if len(names) > 2 else "")
     ahead = Way(
         "requests like the real ones before traffic: short and long prompts, several at once, "
-        "and images or guided output where they come",
+        "and images, guided output or adapters (LoRA) where they come",
         "the server takes traffic that much later",
     )
     kept = Way(
