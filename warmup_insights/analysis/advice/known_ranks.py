@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from warmup_insights.analysis.advice.change import Way
 from warmup_insights.analysis.advice.known_texts import MEMORY_OF_SHM, KnownError, rows
 
@@ -200,7 +202,9 @@ ROWS: tuple[KnownError, ...] = (
          "The library between the Gaudi devices failed", _GAUDI_LINKS),
         (r"unhandled system error|ncclSystemError",
          "A system call failed in the library between the devices",
-         (MEMORY_OF_SHM, _NCCL_LOG, _HOST_INTERFACE,
+         (replace(MEMORY_OF_SHM, suggestion=f"for ranks of one node {MEMORY_OF_SHM.suggestion}"),
+          replace(_HOST_INTERFACE, suggestion=f"for those of several {_HOST_INTERFACE.suggestion}"),
+          _NCCL_LOG,
           Way("IPC_LOCK for the container, with /dev/infiniband, where nodes use RDMA",
               "a right of the container"))),
         (r"unhandled cuda error|UnhandledCudaError",
