@@ -14,6 +14,8 @@ from warmup_insights.model.failure_text import kind_of_message
 
 NCCL = "torch.distributed.DistBackendError: NCCL error in: ProcessGroupNCCL.cpp:1970, "
 TEXTS = [
+    ("TypeError: __init__() missing 1 required positional argument: 'inner_exception'",
+     "build_failed", "--enforce-eager", {"enforce_eager": True}),
     ("AttributeError: '_OpNamespace' '_C' object has no attribute 'awq_dequantize'",
      "packages_mismatch", "VLLM_USE_TRITON_AWQ=1", {"VLLM_USE_TRITON_AWQ": "1"}),
     ("AttributeError: '_OpNamespace' '_C' object has no attribute 'gptq_marlin_repack'",
@@ -782,7 +784,7 @@ TEXTS = [
     ("huggingface_hub.errors.HFValidationError: Repo id must use alphanumeric chars, '-', '_' or "
      "'.': 'a/b-GGUF:Q4_K_M'.", "model_access", "a/b-GGUF:Q4_K_M", {}),
     ("ValueError: No tokenizer file found in directory: /data/m", "model_access",
-     "--tokenizer-mode hf", {"tokenizer_mode": "hf"}),
+     "--tokenizer-mode hf", {}),
     ("ValueError: Tokenizer class SomeTokenizer does not exist or is not currently imported.",
      "model_unsupported", "newer transformers", {}),
     ("TypeError: SomePreTrainedModel._check() got an unexpected keyword argument 'x'",

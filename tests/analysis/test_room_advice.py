@@ -462,6 +462,22 @@ def test_weights_without_a_size_of_the_cache_are_before_it():
     assert finding.ways[-1].price.startswith("does not help")
 
 
+@pytest.mark.parametrize(
+    ("stage", "rule"),
+    [("sampler_warmup", "out_of_memory"), ("profile_run", "weights_too_large")],
+)
+def test_weights_beside_which_the_cache_was_allocated_did_fit(stage, rule):
+    figures = {
+        "needed_bytes": 298 * MIB,
+        "free_bytes": 65 * MIB,
+        "total_bytes": 39 * GIB,
+    }
+    begun = PhaseMarked(name=stage, edge="start", time=1_000_002.0)
+    own = (weights(34), *([cache(567)] if stage.startswith("sampler") else []), begun)
+    failed = ended("out_of_memory", "no", *own, **figures)
+    assert [each.rule for each in advise(facts_of(failed))] == [rule]
+
+
 def test_tensors_that_fill_the_device_before_any_line_of_loading_are_weights():
     figures = {"needed_bytes": 2 * GIB, "free_bytes": MIB, "total_bytes": 24 * GIB}
     stage = PhaseMarked(name="start_engine", edge="start", time=1_000_002.0)

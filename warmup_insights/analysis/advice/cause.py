@@ -23,6 +23,8 @@ DELIBERATE = ("Finished profiling", STEP_PROFILING)
 """Texts with which an engine on Gaudi ends after a profile that a setting gives."""
 AHEAD = ("import", "configure", "start_engine", "start_workers", "init_worker")
 """Stages in which only weights can have been allocated, once memory is full."""
+AFTER_CACHE = ("kernel_warmup", "graph_capture", "sampler", "pooler")
+"""Stages that follow the allocation of the KV cache."""
 _SIGNAL = re.compile(
     r"exit ?code:? ?-(?:9|15)\b|exited with (?:signal|code) -?(?:9|15)\b"
 )
@@ -198,6 +200,8 @@ _OF_A_PROGRAM = "HLO temporaries"
 
 def _is_full_of_weights(facts: RunFacts, found: Failed) -> bool:
     """Whether weights alone take most of the device, or were still being loaded."""
+    if facts.stage.startswith(AFTER_CACHE) and has_cache(facts):
+        return False
     capacity = facts.device_bytes
     weights = facts.figure("weights_bytes")
     if weights is not None:

@@ -355,7 +355,7 @@ ROWS: tuple[KnownError, ...] = (
               "mirror), or HF_HUB_OFFLINE unset"), _LOCAL_COPY)),
         (r"No tokenizer file found in directory",
          "The folder was taken for one of Mistral's form, and has no tokenizer of that",
-         (Way.that_sets("none", tokenizer_mode="hf"),
+         (Way("--tokenizer-mode hf (auto before 0.12)"),
           Way("a complete folder, where tokenizer.json and tokenizer_config.json are missing",
               "another download"))),
         (r"does not appear to have a file named|Cannot find any model weights|"
@@ -430,7 +430,7 @@ ROWS: tuple[KnownError, ...] = (
          r"'(?:Mistral|Sentence[Pp]iece|Tekken)(?!\w{0,30}Processor)\w{0,20}' object has no "
          r"attribute",
          "The tokenizer of Mistral's form does not fit the files of the model or the code",
-         (Way("--tokenizer-mode hf, and no --config-format and --load-format of mistral, where "
+         (Way("--tokenizer-mode hf (auto before 0.12), and no --config-format and --load-format of mistral, where "
               "the folder has files of Hugging Face's form"),
           Way("the files of Mistral's form (tekken.json, params.json), or mistral-common and "
               "transformers as the release of vLLM names them", "another download or image"))),
@@ -638,7 +638,7 @@ ROWS: tuple[KnownError, ...] = (
         (r"InductorError.{0,200}?(?:PassManager::run failed|LLVM ERROR: )",
          "Triton could not compile a kernel of a compiled graph for this device",
          (EAGER, _TRITON_RELEASE)),
-        (r"InductorError|BackendCompilerFailed|CompilationError|TritonMissing|"
+        (r"InductorError|BackendCompilerFailed|argument: 'inner_exception'|CompilationError|TritonMissing|"
          r"torch\._dynamo|torch\._inductor",
          "Compilation failed",
          (EAGER, Way("an empty cache (VLLM_CACHE_ROOT, TORCHINDUCTOR_CACHE_DIR) and the "
@@ -706,6 +706,8 @@ ROWS: tuple[KnownError, ...] = (
          (Way("the version of transformers that the release of vLLM requires (`pip check`): a "
               "newer or older one names and orders these settings in another way",
               "models that need the other one do not load"),
+          Way("a newer vLLM, where a line above states that the architecture has no vLLM "
+              "implementation", "another image"),
           _SAME_RELEASE)),
         (r"Either a revision or a version must be specified",
          "The package kernels is newer than transformers allows",

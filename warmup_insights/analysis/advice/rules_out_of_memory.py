@@ -7,6 +7,7 @@ import re
 from collections.abc import Iterator, Sequence
 
 from warmup_insights.analysis.advice.cause import (
+    AFTER_CACHE,
     AHEAD,
     FULL_SHARE,
     explained,
@@ -487,7 +488,6 @@ _NCCL = re.compile(r"\bNCCL\b|\bnccl[A-Z]|\bCuda failure \d")
 """The last is how NCCL's own checks print an error of CUDA."""
 _COMPUTED = ("utilization", "GRAPH_RESERVED_MEM")
 """Settings of which the value is made from the shortfall."""
-_AFTER_CACHE = ("kv_cache", "kernel_warmup", "graph_capture", "sampler", "pooler")
 _BEFORE_CACHE = ("import", "configure", "start_", "distributed_", "download", "init_", "load_",
                  "profile_run")  # fmt: skip
 _PARAMETERS = re.compile(r"(?<![\dx.A-Za-z])(\d{1,4}(?:\.\d{1,2})?)[Bb](?![A-Za-z0-9])")
@@ -822,7 +822,7 @@ def _is_before_cache(facts: RunFacts) -> bool:
         return stage.startswith(_BEFORE_CACHE)
     # The size of the cache is printed before it is allocated, as the weights are.
     is_printed = facts.figure("weights_bytes") is not None
-    is_after = stage.startswith(_AFTER_CACHE)
+    is_after = stage.startswith(("kv_cache", *AFTER_CACHE))
     return stage.startswith((*_BEFORE_CACHE, "compile")) or (
         is_printed and not is_after
     )
