@@ -102,7 +102,7 @@ def test_the_notebook_of_the_documentation_runs(monkeypatch):
     book = nbformat.read(ROOT / "docs" / "notebook.ipynb", as_version=4)
     assert not any(cell.get("outputs") for cell in book.cells), "outputs go stale"
     client = nbclient.NotebookClient(
-        book, timeout=120, resources={"metadata": {"path": str(ROOT / "docs")}}
+        book, timeout=600, resources={"metadata": {"path": str(ROOT / "docs")}}
     )
     client.execute()
     shown = str([cell.get("outputs") for cell in book.cells])

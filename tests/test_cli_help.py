@@ -52,7 +52,7 @@ print(json.dumps({n: repr(r.exception) for n, r in results.items() if r.exit_cod
 def run_python(program: str, *arguments: str) -> str:
     done = subprocess.run(
         [sys.executable, "-c", program, *arguments],
-        capture_output=True, text=True, check=False, timeout=120,
+        capture_output=True, text=True, check=False, timeout=600,
     )  # fmt: skip
     assert done.returncode == 0, done.stderr
     return done.stdout

@@ -39,7 +39,7 @@ def lnav(tmp_path):
     def call(*arguments, **more):
         done = subprocess.run(
             ["lnav", *map(str, arguments)],
-            env=env, capture_output=True, text=True, check=False, timeout=120, **more,
+            env=env, capture_output=True, text=True, check=False, timeout=600, **more,
         )  # fmt: skip
         assert done.returncode == 0, done.stdout + done.stderr
         assert "error" not in done.stderr, done.stderr

@@ -112,7 +112,7 @@ def test_no_color_switches_colours_off(value, has_colours):
         while block := os.read(master, 65536):
             text += block
     os.close(master)
-    assert process.wait(timeout=60) == 0
+    assert process.wait(timeout=600) == 0
     assert (re.search(rb"\x1b\[3[0-9]m", text) is not None) is has_colours
 
 

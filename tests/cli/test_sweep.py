@@ -241,7 +241,7 @@ def test_a_server_is_stopped_when_it_is_ready(tmp_path, monkeypatch, mode):
     """With an interrupt, and by force where that is ignored; workers end as well."""
     outcome = run_server(tmp_path, monkeypatch, mode)
     assert (outcome.run_id, outcome.status) == ("srv", "finished")
-    deadline = time.monotonic() + 10
+    deadline = time.monotonic() + 600
     while children_of(tmp_path / "server.py") and time.monotonic() < deadline:
         time.sleep(0.1)
     assert children_of(tmp_path / "server.py") == []
@@ -335,12 +335,12 @@ def test_a_sweep_that_is_ended_takes_its_server_with_it(tmp_path, number):
         [sys.executable, sweeper, program, tmp_path / "v.db", "x"],
         stderr=subprocess.DEVNULL,
     )  # fmt: skip
-    deadline = time.monotonic() + 60
+    deadline = time.monotonic() + 600
     while time.monotonic() < deadline and len(children_of(program)) < 3:
         time.sleep(0.1)
     assert len(children_of(program)) == 3  # the sweep, the server and its worker
     process.send_signal(number)
-    assert process.wait(timeout=60) != 0
+    assert process.wait(timeout=600) != 0
     assert children_of(program) == []
 
 
@@ -361,7 +361,7 @@ def test_an_interrupted_sweep_leaves_no_process_and_goes_on_later(tmp_path):
             break
     os.kill(process.pid, signal.SIGINT)
     process.stderr.read()
-    assert process.wait(timeout=60) != 0
+    assert process.wait(timeout=600) != 0
     done = sweep(db, "--name", "cut", "--graph-reserved-mem", "0.1,0.2,0.3", "--json")
     points = json.loads(done.stdout)["points"]
     assert [point["status"] for point in points] == ["finished"] * 3

@@ -55,11 +55,11 @@ def serving(database: Path | str, *options: str) -> Iterator[tuple[str, int]]:
         yield address, process.pid
     finally:
         os.killpg(process.pid, 15)
-        process.wait(timeout=20)
+        process.wait(timeout=600)
 
 
 def wait_until_healthy(
-    address: str, process: subprocess.Popen[Any], timeout_s: float = 60.0
+    address: str, process: subprocess.Popen[Any], timeout_s: float = 600.0
 ) -> None:
     """Return when the status of an address is 200; RuntimeError when the server ends."""
     end = time.monotonic() + timeout_s
@@ -77,10 +77,10 @@ def wait_until_healthy(
 
 def settle(page: Any) -> None:
     """Wait until the script of a page has ended and its figures are drawn."""
-    page.wait_for_selector(IDLE, timeout=60_000)
+    page.wait_for_selector(IDLE, timeout=600_000)
     page.wait_for_timeout(150)
-    page.wait_for_selector(LATER, state="detached", timeout=60_000)
-    page.wait_for_selector(IDLE, timeout=60_000)
+    page.wait_for_selector(LATER, state="detached", timeout=600_000)
+    page.wait_for_selector(IDLE, timeout=600_000)
 
 
 STYLED = """() => [...document.querySelectorAll('style')]
@@ -129,7 +129,7 @@ class Visitor:
 
     def open(self, path: str):
         self.page.goto(self.address + path, wait_until="commit")
-        self.page.wait_for_function(STYLED, timeout=60_000)
+        self.page.wait_for_function(STYLED, timeout=600_000)
         settle(self.page)
         return self.page
 

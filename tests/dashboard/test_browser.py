@@ -191,9 +191,9 @@ def test_the_live_page_follows_a_run(tmp_path, visit):
         page.get_by_text("live run").first.wait_for()
         page.get_by_text("running", exact=True).first.wait_for()
         run.write_until("decode", 2)
-        page.get_by_text("bucket 2 of 3", exact=False).wait_for(timeout=15_000)
+        page.get_by_text("bucket 2 of 3", exact=False).wait_for(timeout=600_000)
         run.finish()
-        page.get_by_text("Nothing is going on").wait_for(timeout=15_000)
+        page.get_by_text("Nothing is going on").wait_for(timeout=600_000)
         page.get_by_text("finished", exact=True).first.wait_for()
         page.close()  # before the server stops: it refreshes by itself
 

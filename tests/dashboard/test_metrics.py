@@ -20,7 +20,7 @@ def ask(address, **headers):
     """Status and text of an answer."""
     request = urllib.request.Request(f"{address}/metrics", headers=headers)
     try:
-        with urllib.request.urlopen(request, timeout=30) as answer:
+        with urllib.request.urlopen(request, timeout=600) as answer:
             return answer.status, answer.read().decode()
     except urllib.error.HTTPError as error:
         return error.code, error.read().decode()

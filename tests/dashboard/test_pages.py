@@ -35,7 +35,7 @@ every_page = pytest.mark.parametrize("page", list(PAGES))
 def open_page(monkeypatch, database, page: str, **query) -> AppTest:
     """The page as it is after another one in the same session."""
     monkeypatch.setenv("WARMUP_INSIGHTS_DB", str(database))
-    app = AppTest.from_file(str(APP), default_timeout=30)
+    app = AppTest.from_file(str(APP), default_timeout=600)
     app.session_state["app-runs"] = 1  # the first run leaves figures for the next one
     for name, value in query.items():
         app.query_params[name] = value

@@ -62,7 +62,7 @@ def test_perfetto_reads_every_slice_and_counter():
         browser = playwright.chromium.launch(executable_path=CHROMIUM, args=ARGUMENTS)
         page = browser.new_page()
         page.goto(f"http://127.0.0.1:{server.server_address[1]}/")
-        page.wait_for_function(LOADED, timeout=180_000)
+        page.wait_for_function(LOADED, timeout=600_000)
 
         def rows_of(query, **spec):
             return page.evaluate(QUERY, [query, spec])

@@ -112,11 +112,11 @@ def test_every_page_fits_its_window_and_axe_finds_nothing_grave(
     for number, path in enumerate(PAGES):
         page = visitor.open(path)
         page.get_by_role("heading").first.wait_for()
-        page.wait_for_function(FITS, timeout=10_000)
+        page.wait_for_function(FITS, timeout=120_000)
         broken[path] = grave(axe, page)
         page.set_viewport_size(second)
         settle(page)
-        page.wait_for_function(FITS, timeout=10_000)
+        page.wait_for_function(FITS, timeout=120_000)
         if number in (1, 5):
             name = "narrow" if second is NARROW else "dark"
             picture(page, f"walk-{name}-{'run' if number == 1 else 'memory'}")

@@ -54,7 +54,7 @@ def break_off(process: subprocess.Popen[str], db: Path, number: int) -> tuple[st
     """
     assert wait_until(lambda: num_stored(db) >= 5)
     os.killpg(process.pid, number)
-    output = process.communicate(timeout=60)
+    output = process.communicate(timeout=600)
     assert 5 <= num_stored(db) < COUNT, "it was over before the signal came"
     return output
 
@@ -72,7 +72,7 @@ def assert_whole(db: Path) -> None:
 
 def assert_rerun_completes(logs: list[str], db: Path, other: Path) -> None:
     before = num_stored(db)
-    output, talk = start(Path(logs[0]).parent, db).communicate(timeout=120)
+    output, talk = start(Path(logs[0]).parent, db).communicate(timeout=600)
     states = [answer["state"] for answer in json.loads(output)["files"]]
     assert states.count("unchanged") == before
     assert f"{before:,} of {COUNT:,} files were stored already" in talk
@@ -108,7 +108,7 @@ def test_kill_leaves_nothing_half_way_and_no_process(tmp_path, logs):
     process = start(tmp_path / "logs", db)
     assert wait_until(lambda: num_stored(db) >= 5)
     process.kill()
-    _, talk = process.communicate(timeout=60)
+    _, talk = process.communicate(timeout=600)
     assert 5 <= num_stored(db) < COUNT, "it was over before the signal came"
     assert "Traceback" not in talk
     assert wait_until(lambda: processes_of(process.pid) == [], 20)

@@ -22,7 +22,7 @@ path = sys.argv[1]
 """
 
 
-def run_program(text, *arguments, timeout=60):
+def run_program(text, *arguments, timeout=600):
     """Run a program; its exit status, output and errors."""
     return subprocess.run(
         [sys.executable, "-c", HEADER + textwrap.dedent(text), *map(str, arguments)],

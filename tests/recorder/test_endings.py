@@ -76,7 +76,7 @@ def test_a_spool_that_hangs_does_not_keep_the_program(tmp_path):
     result = run_program(
         """
         spool = Spool(path, RunRecord(run_id="run1"))
-        spool.append = lambda events: time.sleep(60)
+        spool.append = lambda events: time.sleep(10_000)
         recorder = Recorder(spool)
         for number in range(100):
             recorder.record(step(number))
@@ -85,7 +85,7 @@ def test_a_spool_that_hangs_does_not_keep_the_program(tmp_path):
             recorder.record(step(number))
         """,
         tmp_path / "a.db",
-        timeout=20,
+        timeout=600,
     )
     assert result.returncode == 0
     assert "The program ended before 50 events were written" in result.stderr
@@ -102,7 +102,7 @@ def test_a_locked_database_does_not_keep_the_program(tmp_path):
                 recorder.record(step(0))
             """,
             path,
-            timeout=20,
+            timeout=600,
         )
     assert result.returncode == 0
     assert "wait in a file" in result.stderr

@@ -39,7 +39,7 @@ def warnings(caplog):
 
 
 def wait_until(condition):
-    deadline = time.monotonic() + 10
+    deadline = time.monotonic() + 600
     while not condition():
         assert time.monotonic() < deadline, "did not happen"
         time.sleep(0.005)

@@ -125,8 +125,8 @@ def _is_once(database: Path, sizes: dict[str, int]) -> bool:
 
 
 def _wait_for_the_others(session: int) -> int:
-    """Processes of a session that are still there after five seconds."""
-    end = time.monotonic() + 5
+    """Processes of a session that are still there after a minute."""
+    end = time.monotonic() + 60
     while (left := list(_processes_of(session))) and time.monotonic() < end:
         time.sleep(0.05)
     for pid in left:

@@ -40,7 +40,7 @@ def small_disk(tmp_path):
 def ingest(log: Path, database: Path) -> subprocess.CompletedProcess[str]:
     return subprocess.run(
         [sys.executable, "-m", "warmup_insights", "ingest", str(log), "--db", str(database)],
-        cwd=ROOT, capture_output=True, text=True, check=False, timeout=120,
+        cwd=ROOT, capture_output=True, text=True, check=False, timeout=600,
     )  # fmt: skip
 
 

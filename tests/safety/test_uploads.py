@@ -130,7 +130,7 @@ def test_a_device_is_refused_by_name(device, tmp_path):
 
 def request(address, method, path, body=None, headers=()):
     parts = urlsplit(address)
-    connection = http.client.HTTPConnection(parts.hostname, parts.port, timeout=20)
+    connection = http.client.HTTPConnection(parts.hostname, parts.port, timeout=600)
     try:
         connection.request(method, path, body, dict(headers))
         answer = connection.getresponse()
@@ -153,7 +153,7 @@ def visiting(address, headers):
         page.send(BackMsg(rerun_script={"query_string": ""}).SerializeToString())
         message = ForwardMsg()
         while message.WhichOneof("type") != "new_session":
-            message.ParseFromString(page.recv(timeout=20))
+            message.ParseFromString(page.recv(timeout=600))
         yield message.new_session.initialize.session_id
 
 

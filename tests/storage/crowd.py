@@ -33,7 +33,7 @@ with recording(database, RunRecord(run_id=run_id)) as recorder:
         for rank in range(ranks):
             recorder.record(WarmupStep(phase="prompt", index=number, rank=rank))
         if number % 100 == 0:
-            recorder.flush(timeout=60)
+            recorder.flush(timeout=600)
 print(recorder.dropped, flush=True)
 """
 

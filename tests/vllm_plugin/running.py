@@ -98,7 +98,7 @@ def start_standin(version, folder, **more):
     return process, Ran(version, 0, "", "", database)
 
 
-def run_standin(version, folder, *, records=True, timeout=120, **more):
+def run_standin(version, folder, *, records=True, timeout=600, **more):
     """Start the stand-in engine, serve its steps, and wait for its end."""
     database = Path(folder) / "runs.db"
     ours = {"WARMUP_INSIGHTS_DB": str(database), "WARMUP_INSIGHTS_SYNTHETIC": "1"}

@@ -47,7 +47,7 @@ def call(folder, *arguments, version="v0_26", **more):
         cwd=folder,
         capture_output=True,
         text=True,
-        timeout=120,
+        timeout=600,
         check=False,
     )
 
@@ -232,7 +232,7 @@ def stop_when_it_sleeps(folder, number, *arguments, is_direct=False):
         os.kill(int(children.read_text().split()[0]), number)
     else:
         process.send_signal(number)
-    _, stderr = process.communicate(timeout=30)
+    _, stderr = process.communicate(timeout=600)
     return process.returncode, stderr
 
 
@@ -333,7 +333,7 @@ def test_an_interrupt_of_the_terminal_arrives_once(tmp_path):
 
 def read_until(terminal, word):
     output = b""
-    deadline = time.monotonic() + 30
+    deadline = time.monotonic() + 600
     while word not in output and time.monotonic() < deadline:
         output += os.read(terminal, 4096)
     time.sleep(0.2)

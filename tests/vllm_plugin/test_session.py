@@ -261,7 +261,7 @@ def test_a_program_that_leaves_without_cleaning_up_has_an_end(tmp_path, is_up, s
 
 @pytest.mark.parametrize(
     "last",
-    ["time.sleep(60)", "signal.raise_signal(signal.SIGINT)", "sys.exit(1)"],
+    ["time.sleep(10_000)", "signal.raise_signal(signal.SIGINT)", "sys.exit(1)"],
 )
 def test_a_program_leaves_whatever_its_last_events_do(tmp_path, last):
     """A device that hangs, a second Ctrl-C, an exit in what is recorded last."""
@@ -279,7 +279,7 @@ def test_a_program_leaves_whatever_its_last_events_do(tmp_path, last):
         [sys.executable, str(program)],
         env=environment("v0_26", WARMUP_INSIGHTS_DB=str(tmp_path / "runs.db")),
         check=False,
-        timeout=30,
+        timeout=600,
     )
     assert done.returncode == 3
 
