@@ -222,6 +222,12 @@ def test_lines_of_other_programs_before_a_good_start_are_nobodys_failure():
             {"needed_bytes": round(18.25 * GIB), "total_bytes": round(15.75 * GIB)},
         ),
         (
+            "RESOURCE_EXHAUSTED: Ran out of memory on HBM, the total memory required for HLO "
+            "temporaries (18.5G) exceeds available HBM (15.75G).",
+            "out_of_memory",
+            {"needed_bytes": round(18.5 * GIB), "total_bytes": round(15.75 * GIB)},
+        ),
+        (
             'RuntimeError: torch_call_dispatcher( "aten::new_empty", "", stack.data(), '
             "TORCH_ABI_VERSION) API call failed at a.h, line 933",
             "out_of_memory", {},

@@ -55,7 +55,7 @@ _TEXTS: dict[str, tuple[str, ...]] = {
         rf"Tried to allocate ({_SIZE})", r"Allocation failed for size::(\d{1,16})(?!\d|$)",
         r"workspace Allocation of size ::(\d{1,16})",
         rf"Attempting to (?:allocate|reserve) ({_BARE})",
-        rf"Used ({_BARE}) of {_BARE} hbm",
+        rf"Used ({_BARE}) of {_BARE} hbm", rf"HLO temporaries \(({_BARE})\) exceeds",
     ),
     "free_bytes": (
         rf"of which ({_SIZE}) is free",
@@ -66,6 +66,7 @@ _TEXTS: dict[str, tuple[str, ...]] = {
     "total_bytes": (
         rf"total capacity of ({_SIZE})", rf"; ({_SIZE}) total capacity",
         rf"\([GNX]PU \d{{1,4}}; ({_SIZE}) total", rf"Used {_BARE} of ({_BARE}) hbm",
+        rf"exceeds available HBM \(({_BARE})\)",
     ),
     "process_bytes": (rf"this process has ({_SIZE}) memory in use",),
     "allocated_bytes": (

@@ -441,8 +441,7 @@ def encoder_profile(facts: RunFacts, start: Start) -> Iterator[Finding]:
 
 
 @start_rule(
-    "the first pass through the model took 10 s and 5 % of the start or more "
-    "(CUDA, ROCm, XPU)",
+    "the profiling run took 10 s and 5 % of the start or more (CUDA, ROCm, XPU)",
     "phase profile_run; another start for the gain",
     formula="0 to seconds less the shortest of other starts of the same model, version and "
     "device",
@@ -466,10 +465,10 @@ def profile_run(facts: RunFacts, start: Start) -> Iterator[Finding]:
     setting, kept = kernel_caches(facts.summary)
     yield Finding(
         severity_of(start.share(seconds)),
-        f"The first pass through the model took {start.of_all(seconds)}{after}.",
+        f"The profiling run took {start.of_all(seconds)}{after}.",
         {"profile_s": seconds, "start_s": start.wall_s},
         setting,
-        f"{kept}, and watch `vmstat 1` for swapping during this pass",
+        f"{kept}, and watch `vmstat 1` for swapping during it",
         f"another start of this model took {format_duration(min(seen))} for it"
         if seen
         else "no figure without a second start: kernels that are compiled at first use "
