@@ -21,6 +21,8 @@ from warmup_insights.secrets import mask
 MAX_BYTES = 1 << 18
 ABOVE = 1000
 """Of the mark stand the operating system, in newer versions, and the version of PyTorch."""
+IMPORTED = 5
+"""Lines that importing vLLM logs above the output."""
 MAX_LINES = 3000
 MAX_PACKAGES = 100
 MAX_VALUE = 300
@@ -64,12 +66,16 @@ DIALECT = Dialect(
 
 
 def looks_like_environment(head: bytes) -> bool:
-    """Whether a file that begins so is the output alone, with no log behind it."""
+    """Whether a file that begins so is the output alone, with no log above or below it."""
     place = _place(head)
     if place < 0 or len(head) >= MAX_BYTES:
         return False
-    lines = head[place:].decode("utf-8", "replace").splitlines()
-    return not any(_LOGGED.search(line[:500]) for line in lines)
+    return _num_logged(head[:place]) <= IMPORTED and not _num_logged(head[place:])
+
+
+def _num_logged(part: bytes) -> int:
+    lines = part.decode("utf-8", "replace").splitlines()
+    return sum(_LOGGED.search(line[:500]) is not None for line in lines)
 
 
 def _place(data: bytes) -> int:

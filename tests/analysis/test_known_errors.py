@@ -672,7 +672,7 @@ TEXTS = [
     ("TypeError: Invalid type of HuggingFace config. Expected type: <class 'a.BConfig'>, but "
      "found type: <class 'c.BConfig'>", "packages_mismatch", "the version of transformers", {}),
     ("AttributeError: 'Qwen2MoeConfig' object has no attribute 'mlp_only_layers'",
-     "packages_mismatch", "the version of transformers", {}),
+     "packages_mismatch", "a newer vLLM", {}),
     ("RuntimeError: Failed to import transformers.models.clip.modeling_clip because of the "
      "following error (look up to see its traceback):", "packages_mismatch",
      "the line below", {}),

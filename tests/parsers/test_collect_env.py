@@ -155,7 +155,14 @@ def test_only_the_output_alone_is_a_file_of_it():
     assert looks_like_environment(
         ("INFO 06-09 06:46:43 __init__.py:192] x\n" + FORK).encode()
     )
-    for text in (LOG, NEW + LOG, FORK + "(EngineCore pid=7) \n", prefixed, ""):
+    for text in (
+        LOG,
+        NEW + LOG,
+        6 * LOG + NEW,
+        FORK + "(EngineCore pid=7) \n",
+        prefixed,
+        "",
+    ):
         assert not looks_like_environment(text.encode())
 
 

@@ -703,11 +703,11 @@ ROWS: tuple[KnownError, ...] = (
          r"Pass|Attention|Kernel|Offload|\w{0,40}Quant|Fp8|AWQ|GPTQ|BitsAnd|Compressed|INC)"
          r"\w{0,40}')\w{1,80}Config' object has no attribute",
          "The configuration of the model has another form than this vLLM reads",
-         (Way("the version of transformers that the release of vLLM requires (`pip check`): a "
+         (Way("a newer vLLM, which reads this model: the only way where a line above states that the "
+              "architecture has no vLLM implementation", "another image"),
+          Way("the version of transformers that the release of vLLM requires (`pip check`): a "
               "newer or older one names and orders these settings in another way",
               "models that need the other one do not load"),
-          Way("a newer vLLM, where a line above states that the architecture has no vLLM "
-              "implementation", "another image"),
           _SAME_RELEASE)),
         (r"Either a revision or a version must be specified",
          "The package kernels is newer than transformers allows",
