@@ -14,6 +14,8 @@ from warmup_insights.model.failure_text import kind_of_message
 
 NCCL = "torch.distributed.DistBackendError: NCCL error in: ProcessGroupNCCL.cpp:1970, "
 TEXTS = [
+    ("AttributeError: 'Qwen2_5OmniConfig' object has no attribute 'num_attention_heads'",
+     "packages_mismatch", "a newer vLLM", {}),
     ("TypeError: __init__() missing 1 required positional argument: 'inner_exception'",
      "build_failed", "--enforce-eager", {"enforce_eager": True}),
     ("AttributeError: '_OpNamespace' '_C' object has no attribute 'awq_dequantize'",
@@ -672,7 +674,7 @@ TEXTS = [
     ("TypeError: Invalid type of HuggingFace config. Expected type: <class 'a.BConfig'>, but "
      "found type: <class 'c.BConfig'>", "packages_mismatch", "the version of transformers", {}),
     ("AttributeError: 'Qwen2MoeConfig' object has no attribute 'mlp_only_layers'",
-     "packages_mismatch", "a newer vLLM", {}),
+     "packages_mismatch", "the version of transformers", {}),
     ("RuntimeError: Failed to import transformers.models.clip.modeling_clip because of the "
      "following error (look up to see its traceback):", "packages_mismatch",
      "the line below", {}),

@@ -29,6 +29,11 @@ _SAME_RELEASE = Way(
     "it is installed for this device (for CUDA one `pip install vllm`)",
     "another image",
 )
+_OTHER_TRANSFORMERS = Way(
+    "the version of transformers that the release of vLLM requires (`pip check`): a newer or "
+    "older one names and orders these settings in another way",
+    "models that need the other one do not load",
+)
 _COMPLETE = Way(
     "a complete folder: config.json, the tokenizer and all weights; for GGUF or Mistral files "
     "--load-format, --config-format and --tokenizer that fit",
@@ -695,6 +700,11 @@ ROWS: tuple[KnownError, ...] = (
          "A package needs Python 3.12: there `array.array` is a generic type",
          (Way("Python 3.12 or newer in the environment, or the release of the package before",
               "another environment"),)),
+        (r"Config' object has no attribute '(?:num_\w{1,30}|vocab_size|hidden_size)'",
+         "The model has a configuration in parts, which this vLLM does not read",
+         (Way("a newer vLLM: models of several parts are read by the release that added them, "
+              "whatever transformers has", "another image"),
+          _OTHER_TRANSFORMERS)),
         (r"KeyError: '(?:rope_t(?:ype|heta)|rope_scaling|factor|original_max_position_embeddings|"
          r"mrope_section|attention_factor)'$|rope_scaling.{0,40}(?:must be a dictionary|should have a)|assert \"\w{1,20}\" in "
          r"rope_scaling|"
@@ -703,12 +713,7 @@ ROWS: tuple[KnownError, ...] = (
          r"Pass|Attention|Kernel|Offload|\w{0,40}Quant|Fp8|AWQ|GPTQ|BitsAnd|Compressed|INC)"
          r"\w{0,40}')\w{1,80}Config' object has no attribute",
          "The configuration of the model has another form than this vLLM reads",
-         (Way("a newer vLLM, which reads this model: the only way where a line above states that the "
-              "architecture has no vLLM implementation", "another image"),
-          Way("the version of transformers that the release of vLLM requires (`pip check`): a "
-              "newer or older one names and orders these settings in another way",
-              "models that need the other one do not load"),
-          _SAME_RELEASE)),
+         (_OTHER_TRANSFORMERS, _SAME_RELEASE)),
         (r"Either a revision or a version must be specified",
          "The package kernels is newer than transformers allows",
          (Way("an older kernels, as the release of transformers names it (for 5 below 0.15), or "
