@@ -17,12 +17,20 @@ _OUTER = re.compile(
     r"\[?(?P<date>\d{4}-\d\d-\d\d)[T ](?P<time>\d\d:\d\d:\d\d)(?:[.,](?P<frac>\d{1,9}))?"
     r"(?P<zone>Z|[+-]\d\d:?\d\d)?\]?(?P<end> \| | \|$|[ \t]|$)"
 )
-_DATED = re.compile(r"20([2-9]\d)-(\d\d)-(\d\d)[T -]\d\d:\d\d:\d\d")
+_DATED = re.compile(
+    r"20([2-9]\d)(?:-(\d\d)-(\d\d)[T -]\d\d:\d\d:\d\d|(\d\d)(\d\d)-\d{6}\.pkl)"
+)
+"""A full timestamp, or that of a dump of inputs (vLLM V0, `worker/model_runner_base.py`)."""
 _ENGINE_STAMP = re.compile(r"(?:INFO|DEBUG|WARNING|ERROR) (\d\d)-(\d\d) \d\d:\d\d:\d\d")
 _BUILD = re.compile(r"\+\w{1,40}\.d(20[2-9]\d)(\d\d)(\d\d)(?!\d)")
-_VERSION_MARKS = ("LLM engine (v0.", "API server version 0.", " version 0.")
+_VERSION_MARKS = (
+    "LLM engine (v0.",
+    "API server version 0.",
+    " version 0.",
+    "vLLM Version",
+)
 _VERSION = re.compile(
-    r"(?:LLM engine \(v|API server version |[█▀ ] version )0\.(\d{1,2})\.(\d{1,2})(\.?(?:dev|rc))?"
+    r"(?:LLM engine \(v|API server version |[█▀ ] version |vLLM Version {0,40}: ?)0\.(\d{1,2})\.(\d{1,2})(\.?(?:dev|rc))?"
 )
 _RELEASED = {
     2: (2023, 9, 28), 3: (2024, 1, 31), 4: (2024, 3, 30), 5: (2024, 6, 11),
@@ -36,6 +44,27 @@ _RELEASED = {
 }  # fmt: skip
 """When minor releases of vLLM came to the package index (its `upload-time`); later ones
 are not older than the last."""
+_STAMP = r"(?:INFO|WARNING|ERROR) \d\d-\d\d \d\d:\d\d:\d\d "
+_WITHOUT_BRACKETS = rf"\b{_STAMP}\w{{1,60}}\.py:[1-3]?\d{{1,3}}\]"
+"""No file of that time had 4,000 lines."""
+_FORMS = tuple(
+    (tuple(map(re.compile, patterns)), day)
+    for patterns, day in (
+        ((r"\(EngineCore_DP\d{1,4} pid=",), (2025, 9, 1)),
+        ((r"\(EngineCore_\d{1,4} pid=",), (2025, 7, 10)),
+        ((r"\(VllmWorker rank=\d",), (2025, 3, 18)),
+        ((rf"(?<!\) )\b{_STAMP}\[(?:core|(?:gpu|hpu)_(?:model_runner|worker))\.py:",), (2025, 3, 1)),
+        ((rf"\(VllmWorkerProcess pid=\d{{1,9}}\) {_STAMP}\[",), (2025, 2, 20)),
+        ((rf"\b{_STAMP}\[(?:engine|async_llm_engine|executor_base|model_runner_base)\.py:",),
+         (2025, 2, 20)),
+        ((_WITHOUT_BRACKETS, r"init engine \(profile"), (2024, 11, 15)),
+        ((_WITHOUT_BRACKETS, r"(?i:hpu|habana)"), (2024, 7, 1)),
+        ((_WITHOUT_BRACKETS,), (2024, 3, 1)),
+    )
+)  # fmt: skip
+"""Forms of lines that vLLM printed for about a year, and since when: names of processes (0.10.2,
+0.10.0, 0.8), engines and workers of V1 without one (until 0.10.0), V0 with brackets around files
+(0.7.3 to 0.10); without brackets longer, but few logs are older, and of Gaudi none."""
 EARLY = timedelta(days=15)
 """An image or a candidate of a release can run that long before it is on the index."""
 NEAR_S = 7 * 86400.0
@@ -134,15 +163,15 @@ def year_in(text: str) -> tuple[int, str] | None:
 
     `log`: a full timestamp of another logger or log shipper, at most a day away. `build`: the
     date of the build in the engine's version; the log is not older than that. `release`:
-    the first time after the release of that version, which is a guess, and none where the
-    file was written before.
+    the first time after the release of that version, or of the one that first printed lines
+    of this form, which is a guess, and none where the file was written before.
     """
     first = _ENGINE_STAMP.search(text)
     day = _day_of_year(first[1], first[2]) if first is not None else None
     if first is None or day is None:
         return None
     for match in _DATED.finditer(text):
-        other = _day_of_year(match[2], match[3])
+        other = _day_of_year(match[2] or match[4], match[3] or match[5])
         is_part = text[max(0, match.start() - 1) : match.start()].isdigit()
         if other is not None and abs(other - day) <= 1 and not is_part:
             return 2000 + int(match[1]), "log"
@@ -158,11 +187,15 @@ def year_in(text: str) -> tuple[int, str] | None:
 
 
 def _release_in(text: str) -> tuple[int, int, int] | None:
-    """The first day on which the version of vLLM that a text states can have run."""
+    """The first day on which the version of vLLM that a text states can have run, or one that
+    prints lines of its form."""
     is_stated = any(mark in text for mark in _VERSION_MARKS)
     version = _VERSION.search(text) if is_stated else None
     if version is None:
-        return None
+        return next(
+            (day for forms, day in _FORMS if all(form.search(text) for form in forms)),
+            None,
+        )
     # A version between releases is older than the one that it is named after.
     minor = int(version[1]) - (version[2] == "0" and version[3] is not None)
     known = _RELEASED.get(min(minor, max(_RELEASED)))

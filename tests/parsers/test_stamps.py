@@ -6,7 +6,7 @@ from datetime import datetime, timezone
 
 import pytest
 
-from parsers.engine.stamps import Clock, full_stamp, outer_stamp, zone_of
+from parsers.engine.stamps import Clock, full_stamp, outer_stamp, year_in, zone_of
 from tests.helpers import ROOT, events, of, read
 from warmup_insights.errors import SettingError
 from warmup_insights.model.events import (
@@ -182,7 +182,7 @@ def test_colours_between_level_and_time_hide_no_year():
 
 def test_a_full_stamp_of_another_day_shows_no_year():
     other = "created 2023-02-01 00:00:00\n"
-    run = started(LINE + other, not_after=LATER)
+    run = started(f"(EngineCore pid=7) {LINE}{other}", not_after=LATER)
     assert (year_of(run), run.year_from) == (2026, "file")
 
 
@@ -214,6 +214,53 @@ VERSION = "INFO {} 09:51:16 [core.py:1] Initializing a V1 LLM engine (v{}) with 
 def test_a_log_is_not_older_than_the_release_of_the_engine(day, version, year):
     run = started(VERSION.format(day, version), not_after=LATER)
     assert (year_of(run), run.year_from) == (year, "release")
+
+
+@pytest.mark.parametrize(
+    ("line", "year"),
+    [
+        ("ERROR 06-30 13:53:19 [core.py:515] EngineCore failed to start.", 2025),
+        ("(VllmWorker rank=1 pid=7) ERROR 01-20 13:53:19 [x.py:5] no", 2026),
+        ("ERROR 06-22 15:12:27 [engine.py:458] no", 2025),
+        ("(EngineCore_DP0 pid=7) INFO 11-21 09:39:52 [backends.py:648] no", 2025),
+        (
+            "(EngineCore_0 pid=7) INFO 05-19 07:06:33 [gpu_model_runner.py:2721] no",
+            2026,
+        ),
+        (
+            "(VllmWorkerProcess pid=7) INFO 04-24 08:27:56 [model_runner.py:1456] no",
+            2025,
+        ),
+        (
+            "INFO 04-09 00:49:01 llm_engine.py:431] init engine (profile, create) took 3 s",
+            2025,
+        ),
+        ("INFO 05-28 03:29:33 executor_base.py:110] # HPU blocks: 1974", 2025),
+        ("INFO 10-16 05:10:11 selector.py:224] Cannot use FlashAttention-2", 2024),
+        (
+            "INFO 01-31 10:13:08 __init__.py:183] Automatically detected platform cuda.",
+            2025,
+        ),
+    ],
+)
+def test_a_log_without_a_version_is_as_old_as_the_form_of_its_lines(line, year):
+    assert year_in(f"{line}\n") == (year, "release")
+
+
+def test_a_version_that_collect_env_states_shows_the_year():
+    text = (
+        "Is debug build: False\nvLLM Version                 : 0.8.2.dev78+gf68\n"
+        "INFO 03-31 10:13:08 [api_server.py:1] Started server process [1]\n"
+    )
+    assert year_in(text) == (2025, "release")
+
+
+def test_the_name_of_a_dump_of_inputs_has_the_year():
+    text = (
+        "INFO 01-29 20:00:47 model_runner_base.py:120] Writing input of failed execution to "
+        "/tmp/err_execute_model_input_20240129-200047.pkl...\n"
+    )
+    assert year_in(text) == (2024, "log")
 
 
 @pytest.mark.parametrize(("day", "version"), [("01-10", "0.19.0"), ("06-01", "0.33.0")])
