@@ -14,6 +14,14 @@ from warmup_insights.model.failure_text import kind_of_message
 
 NCCL = "torch.distributed.DistBackendError: NCCL error in: ProcessGroupNCCL.cpp:1970, "
 TEXTS = [
+    ("ModuleNotFoundError: No module named 'triton.compiler'; 'triton' is not a package",
+     "missing_tool", "triton of torch's version", {}),
+    ("FileNotFoundError: [Errno 2] No such file or directory: '/r/.triton/cache/de75/fused_moe"
+     ".json.tmp.pid_1528_587007'", "missing_tool", "the same start again", {}),
+    ("UnicodeDecodeError: 'utf-8' codec can't decode byte 0xac in position 446: invalid start byte",
+     "model_access", "ends in .gguf", {}),
+    ("AssertionError: assert (b.shape[0] % 16 == 0 and b.shape[1] % 16 == 0)",
+     "device_unsupported", "a newer vLLM", {}),
     ("AttributeError: 'Qwen2_5OmniConfig' object has no attribute 'num_attention_heads'",
      "packages_mismatch", "a newer vLLM", {}),
     ("TypeError: __init__() missing 1 required positional argument: 'inner_exception'",

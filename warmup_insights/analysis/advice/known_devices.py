@@ -247,6 +247,12 @@ ROWS: tuple[KnownError, ...] = (
               "capability that it needs; VLLM_DISABLED_KERNELS unset", "slower kernels, where "
               "one is forced"),
           OTHER_BUILD, OTHER_WEIGHTS)),
+        (r"b\.shape\[0\] % 16 == 0 and b\.shape\[1\] % 16 == 0",
+         "A CUTLASS kernel of 8 bits needs layers of sizes that are multiples of 16",
+         (Way("a newer vLLM, which pads such layers", "another image"),
+          Way("another build of the model, with layers of other sizes (a part for images) left in "
+              "16 bits", "another checkpoint"),
+          Way("a --tensor-parallel-size that leaves such sizes to each rank"))),
         (r"cutlass_\w{1,60},.{1,200}Error (?:Internal|Not Supported|Invalid Problem)",
          "A CUTLASS kernel of this build does not run on this device or with these sizes",
          (Way("VLLM_DISABLED_KERNELS with the name after `Selected` above, where the log has "

@@ -34,6 +34,10 @@ _OTHER_TRANSFORMERS = Way(
     "older one names and orders these settings in another way",
     "models that need the other one do not load",
 )
+_JSON_FILES = Way(
+    "`python -m json.tool` with config.json and the other JSON files of the model; quotes around "
+    "the JSON value of an option"
+)
 _COMPLETE = Way(
     "a complete folder: config.json, the tokenizer and all weights; for GGUF or Mistral files "
     "--load-format, --config-format and --tokenizer that fit",
@@ -247,6 +251,11 @@ ROWS: tuple[KnownError, ...] = (
          "The Python part of the Gaudi software is missing",
          (Way("an image of vault.habana.ai (gaudi-docker), or habana-torch-plugin of the "
               "driver's release, in the environment of the engine", "another image"),)),
+        (r"'triton' is not a package",
+         "Triton is not installed: vLLM stands in for it with an empty module, which torch takes for it",
+         (Way("triton of torch's version in the environment, where there is one for this device and "
+              "processor", "another environment"),
+          Way("a newer vLLM and torch, which start without it", "another image"))),
         (r"No module named '?(?!vllm[._'])(\w{1,60})\.[\w.]{1,80}",
          "A package is there, of another version",
          (Way("the version of {1} that this vLLM was made with (`pip check`, the requirements "
@@ -274,6 +283,11 @@ ROWS: tuple[KnownError, ...] = (
         (r"(?:No such file or directory|Errno 2\b)[^']{0,60}'([^']{1,200}/aiter/jit/build)\b",
          "AITER compiles its kernels in a folder that is not there",
          (Way("`mkdir -p {1}`, writable for the user, or AITER_JIT_DIR with a folder that is"),)),
+        (r"(?:No such file or directory|Errno 2\b)[^']{0,60}'[^']{1,200}\.tmp\.pid_\d",
+         "Processes that compile the same kernel wrote to one folder of Triton at once",
+         (Way("the same start again: what was compiled is kept"),
+          Way("TRITON_CACHE_DIR with a folder on a local disk, one for each engine; a newer vLLM "
+              "has one for each rank", "each compiles its kernels"))),
         (r"(?:No such file or directory|Errno 2\b)[^']{0,60}'([^']{1,200})'|"
          r"(?:[Ff]ile|[Dd]irectory|[Pp]ath)[\w ]{0,30} (?:not found|does not exist):? (/\S{1,200})",
          "A file or program is not there",
@@ -375,10 +389,12 @@ ROWS: tuple[KnownError, ...] = (
          "A tensor is smaller than the part of it that is read",
          (Way("config.json and weights of one checkpoint, where it failed while weights were "
               "loaded: config.json states a larger size than they have"),)),
-        (r"JSONDecodeError|UnicodeDecodeError|is not a valid JSON file",
-         "A JSON text cannot be read",
-         (Way("`python -m json.tool` with config.json and the other JSON files of the model; "
-              "quotes around the JSON value of an option"),)),
+        (r"UnicodeDecodeError",
+         "A file that was read as text is none",
+         (Way("--model with the folder of a model, or a file of which the name ends in .gguf: another "
+              "file is read as a configuration"), _JSON_FILES)),
+        (r"JSONDecodeError|is not a valid JSON file",
+         "A JSON text cannot be read", (_JSON_FILES,)),
     ),
     *rows(
         "model_unsupported",
@@ -692,7 +708,9 @@ ROWS: tuple[KnownError, ...] = (
          r"'list' object has no attribute 'keys'|PreTrainedModel\.\w{1,80}\(\) got an unexpected|"
          r"Failed to apply \w{1,60}Processor\b",
          "The tokenizer or processor of the model and transformers are of different releases",
-         (Way("the transformers that the model was made with: `transformers_version` in its "
+         (Way("the newest files of code in the folder of the model, where the class is one of them "
+              "(processing_*.py)", where={"trust_remote_code": True}),
+          Way("the transformers that the model was made with: `transformers_version` in its "
               "config.json, as far as the release of vLLM allows it (`pip check`)",
               "models that need another one do not load"),
           _SAME_RELEASE)),
@@ -733,10 +751,13 @@ ROWS: tuple[KnownError, ...] = (
         (r"No module named '?(vllm[\w.]{1,80})|cannot import name '\w{1,80}' from '(vllm[\w.]{0,80})",
          "A program or plugin was made for another release of vLLM, or vLLM is not the one installed",
          (Way("the plugin or program whose frame is above the error, of the release that is made "
-              "for the vLLM installed, or the vLLM that it names", "another environment"),
+              "for the vLLM installed, or the vLLM that it names, where that frame is none of vLLM's",
+              "another environment"),
           Way("a start outside of vLLM's source folder, where vLLM itself imports {1}{2}: a folder "
               "`vllm` in the current one hides the package (`python -c 'import vllm; "
               "print(vllm.__file__)'`)"),
+          Way("vLLM built anew, where it is installed from its sources: its compiled parts are of an "
+              "earlier commit", "time, and a compiler"),
           _SAME_RELEASE)),
         (r"'([\w-]{1,40})' is already used by a Transformers config",
          "transformers has a kind of model by now that this vLLM brings itself",
