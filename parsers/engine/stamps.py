@@ -23,15 +23,13 @@ _DATED = re.compile(
 """A full timestamp, or that of a dump of inputs (vLLM V0, `worker/model_runner_base.py`)."""
 _ENGINE_STAMP = re.compile(r"(?:INFO|DEBUG|WARNING|ERROR) (\d\d)-(\d\d) \d\d:\d\d:\d\d")
 _BUILD = re.compile(r"\+\w{1,40}\.d(20[2-9]\d)(\d\d)(\d\d)(?!\d)")
-_VERSION_MARKS = (
-    "LLM engine (v0.",
-    "API server version 0.",
-    " version 0.",
-    "vLLM Version",
-)
-_VERSION = re.compile(
-    r"(?:LLM engine \(v|API server version |[█▀ ] version |vLLM Version {0,40}: ?)0\.(\d{1,2})\.(\d{1,2})(\.?(?:dev|rc))?"
-)
+_NUMBER = r"0\.(\d{1,2})\.(\d{1,2})(\.?(?:dev|rc))?"
+_VERSIONS = (
+    (("LLM engine (v0.", "API server version 0.", " version 0."),
+     re.compile(rf"(?:LLM engine \(v|API server version |[█▀ ] version ){_NUMBER}")),
+    (("vLLM Version",), re.compile(rf"vLLM Version {{0,40}}: ?{_NUMBER}")),
+)  # fmt: skip
+"""How the engine states its version, and how `collect_env` does."""
 _RELEASED = {
     2: (2023, 9, 28), 3: (2024, 1, 31), 4: (2024, 3, 30), 5: (2024, 6, 11),
     6: (2024, 9, 4), 7: (2025, 1, 27), 8: (2025, 3, 18), 9: (2025, 5, 27),
@@ -189,8 +187,12 @@ def year_in(text: str) -> tuple[int, str] | None:
 def _release_in(text: str) -> tuple[int, int, int] | None:
     """The first day on which the version of vLLM that a text states can have run, or one that
     prints lines of its form."""
-    is_stated = any(mark in text for mark in _VERSION_MARKS)
-    version = _VERSION.search(text) if is_stated else None
+    found = (
+        pattern.search(text)
+        for marks, pattern in _VERSIONS
+        if any(mark in text for mark in marks)
+    )
+    version = next((match for match in found if match), None)
     if version is None:
         return next(
             (day for forms, day in _FORMS if all(form.search(text) for form in forms)),
