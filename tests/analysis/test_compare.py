@@ -200,6 +200,15 @@ def test_a_time_within_a_tenth_is_not_judged_between_starts_that_were_measured(
     assert verdicts(compare(simulated), "warmup_s") == [exact]
 
 
+@pytest.mark.parametrize(
+    ("seconds", "wanted"), [(4.0, "noise"), (12.0, "worse"), (0.5, "noise")]
+)
+def test_a_part_that_moved_by_little_of_the_start_is_not_judged(seconds, wanted):
+    pair = [summary_of(start_up(seconds=s), f"run{s}") for s in (2.0, seconds)]
+    whole = [changed(run, time={"wall_s": 240.0}) for run in pair]
+    assert verdicts(compare(whole), "warmup_s") == [wanted]
+
+
 def memory(run_id, source_kind="log", **sizes):
     summary = summary_of([started(engine="vllm")], run_id, source_kind=source_kind)
     whole = {name: round(size * GIB) for name, size in sizes.items()}

@@ -284,6 +284,11 @@ def aot_start(hexadecimal: str, kind: str = "log", **config: str):
         ({"max_model_len": "128"}, {"max_model_len": "64"}, "max_model_len (128, 64)"),
         ({}, {"VLLM_CPU_INT4_W4A8": "0"}, "nothing that the runs state differs"),
         (
+            {},
+            {"kv_transfer_config": "x"},
+            "of what one run alone states it may be kv_transfer_config (absent, x).",
+        ),
+        (
             {"kind": "recorder"},
             {
                 "kind": "recorder",

@@ -239,20 +239,24 @@ def key_change(old: RunSummary, new: RunSummary) -> KeyChange | None:
 
 
 def _candidates(old: RunSummary, new: RunSummary) -> tuple[Factor, ...]:
-    """Settings with another value, and variables that a recorder found in one run only."""
+    """Settings with another value, and variables that a recorder found in one run only; without
+    any the settings that one run alone states, as a log has only some variables."""
     recorded = old.source.kind == new.source.kind == "recorder"
-    found = []
+    found: list[Factor] = []
+    stated_once: list[Factor] = []
     for name in dict.fromkeys((*old.config, *new.config)):
         before, after = (
             None if run.config.get(name) is None else str(run.config[name])
             for run in (old, new)
         )
-        is_stated = (before is not None and after is not None) or (
+        if before == after or _OUTSIDE.match(name):
+            continue
+        is_found = (before is not None and after is not None) or (
             recorded and name.startswith("VLLM_")
         )
-        if is_stated and before != after and not _OUTSIDE.match(name):
-            found.append(Factor(name, (before, after)))
-    return tuple(found[:MAX_FACTORS])
+        if is_found or not name.isupper():
+            (found if is_found else stated_once).append(Factor(name, (before, after)))
+    return tuple((found or stated_once)[:MAX_FACTORS])
 
 
 def _candidates_text(candidates: tuple[Factor, ...]) -> str:
@@ -261,8 +265,10 @@ def _candidates_text(candidates: tuple[Factor, ...]) -> str:
             "nothing that the runs state differs; variables of the environment are in the "
             "run of a recorder, not in a log"
         )
+    is_of_one = None in candidates[0].values and not candidates[0].name.isupper()
+    which = "one run alone states" if is_of_one else "differs"
     return (
-        "their parts are not listed anywhere; of what differs it may be "
+        f"their parts are not listed anywhere; of what {which} it may be "
         f"{_shown(candidates)}"
     )
 

@@ -214,6 +214,8 @@ MAX_HEAD = 28
 NOTICEABLE = 0.10
 """Equal starts differ by as much in their times: what moved by less is stated, and never
 judged. On a busy machine they differ by more, docs/compare.md has by how much."""
+OF_START = 0.02
+"""Of the longer start: parts that moved by less are not judged, however short they are."""
 
 
 @dataclass(frozen=True)
@@ -674,7 +676,10 @@ def change(
     if not is_small and difference <= MOST_TIMES * before:
         percent = 100.0 * difference / before
     is_same = abs(difference) <= _slack(figure, old, new)
-    is_near = abs(difference) <= NOTICEABLE * max(before, after)
+    near = NOTICEABLE * max(before, after)
+    if figure.group in ("time", "phases"):
+        near = max(near, OF_START * max(old.time.wall_s or 0.0, new.time.wall_s or 0.0))
+    is_near = abs(difference) <= near
     # What a model of a device computes is the same for equal starts.
     is_measured = "simulated" not in (old.device.kind, new.device.kind)
     is_time = figure.unit == "s" or figure.group == "serving"
