@@ -35,7 +35,7 @@ TEXTS = [
     ("MemoryError: Not enough space in the data buffer, try calling free_buf() to free up space",
      "failure_unexplained", "read the traceback", {}),
     ("ValueError: Unexpected extra config keys for load format auto: dict_keys(['a'])",
-     "setting_refused", "--model-loader-extra-config", {}),
+     "setting_refused", "no --model-loader-extra-config", {}),
     ("ValueError: Model loader extra config is not supported for load format dummy",
      "setting_refused", "no --model-loader-extra-config", {}),
     ("FileNotFoundError: Weight files referenced in index but missing: a.safetensors",

@@ -565,6 +565,13 @@ def test_a_name_with_flashinfer_in_it_is_no_sampler_or_attention_of_it(message):
     assert "VLLM_USE_FLASHINFER_SAMPLER" not in " ".join(ways(message, LOAD))
 
 
+def test_what_there_is_is_no_part_of_what_is_required():
+    text = "ValueError: Some backend only supports awq and gptq format,but got abc"
+    assert ways(text, CONFIGURE)[0] == "what the error requires: “awq and gptq format”"
+    text = "NotImplementedError: Expert load balancing is not supported for CPU."
+    assert ways(text, LOAD)[0].startswith("no --enable-eplb")
+
+
 def test_a_mode_of_graphs_that_a_backend_refuses_is_one_of_graphs():
     text = "ValueError: CUDAGraphMode.FULL is not supported with SomeBackend backend"
     assert "--enforce-eager" in " ".join(ways(text, LOAD))
@@ -605,6 +612,8 @@ def test_what_is_not_there_is_no_requirement():
         "ValueError: No IOProcessor plugins installed but one is required (some/model)."
     )
     assert "“No IOProcessor" not in ways(text, CONFIGURE)[0]
+    text = "ValueError: Chunked input is required because we need the flexibility to do so."
+    assert "flexibility" not in ways(text, CONFIGURE)[0]
 
 
 @pytest.mark.parametrize(

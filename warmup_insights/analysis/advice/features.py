@@ -101,7 +101,7 @@ FEATURES: tuple[Feature, ...] = (
             "no --logits-processors", "what they do"),
     Feature(r"[Ss]leep[ _-]mode", "enable_sleep_mode", "no --enable-sleep-mode",
             "the engine cannot sleep"),
-    Feature(r"\bEPLB\b|/eplb/|enable[_-]eplb|[Ee]xpert [Pp]arallelism load balanc", "enable_eplb",
+    Feature(r"\bEPLB\b|/eplb/|enable[_-]eplb|[Ee]xpert (?:[Pp]arallelism )?load balanc", "enable_eplb",
             "no --enable-eplb", "experts are not balanced"),
     Feature(r"[Ee]xpert[ _-][Pp]arallel(?!ism load)|(?<![Ee]lastic )\bEP\b", "enable_expert_parallel",
             "no --enable-expert-parallel", "each rank holds a part of every expert"),

@@ -266,13 +266,10 @@ ROWS: tuple[KnownError, ...] = (
          (Way("{1}{2} in the image, or mounted there: a path is one inside the container"),)),
         (r"\b(?!(?i:it|which|that|package|module|library|plugin|driver|toolkit|dependency|graph|"
          r"nvcc)\b)([A-Za-z][\w.-]{1,40})['`]? (?:is required .{1,60}?,? "
-         r"(?:but|which) )?(?:is|was) not installed",
+         r"(?:but|which) )?(?:is|was) not installed|requires installation of (\w{1,40})",
          "A package is missing",
-         (Way("install {1} in the environment of the engine: the one whose python runs it",
+         (Way("install {1}{2} in the environment of the engine: the one whose python runs it",
               "a larger image; its version must fit torch and the driver"),)),
-        (r"requires installation of (\w{1,40})",
-         "A package is missing",
-         (Way("install {1} in the environment of the engine", "a larger image"),)),
         (r"(?:^|[\s:])([A-Za-z][\w.-]{1,40}) ?((?:>=|==) ?[\d.]{1,12}\d) is required\b|"
          r"^ImportError: .{1,200} requires ([a-z][a-z-]{1,40}) ?((?:>=|==) ?[\d.]{1,12}\d)",
          "A package is missing, or is of another version",

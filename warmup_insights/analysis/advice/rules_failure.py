@@ -394,7 +394,7 @@ def _of_other_weights(facts: RunFacts, found: Failed) -> Iterator[Way]:
     """A weight of the checkpoint has another shape than its parameter, as it was loaded, or the
     code of its quantisation refused it."""
     is_loading = (found.phase or "").startswith("load")
-    if is_loading and _OF_QUANTISATION.search(found.module or ""):
+    if not found.is_serving and _OF_QUANTISATION.search(found.module or ""):
         yield OTHER_WEIGHTS
     if not is_loading or not _SHAPES.search(found.message):
         return

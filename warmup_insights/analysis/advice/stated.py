@@ -109,7 +109,7 @@ _BY_ENGINE = re.compile(
     r"Syntax|Recursion|Unicode\w{0,10}|FileExists|JSONDecode)Error: )[\w.]{1,100}(?:Error|Exception): "
 )
 _REQUIRES = re.compile(
-    r"^(?P<subject>.{2,160}?) (?:currently |only |also )?(?<!not )(?:(?:requires?|needs?) (?!to )|"
+    r"^(?P<subject>.{2,160}?) (?:currently |only |also )?(?<!not )(?<!we )(?:(?:requires?|needs?) (?!to )|"
     r"without (?=VLLM_\w{3,60}=))(?P<object>(?![\d.]{1,12} ?[KMGT]?i?B\b).{2,300})"
 )
 _IS_REQUIRED = re.compile(
@@ -184,7 +184,7 @@ _FILLING = re.compile(
     r"(?i)\b(?:to|be|is|are|and|or|the|a|an|with|enabled|used|active|decoding)\b|[\s.,]{1,9}"
 )
 """What is left of a requirement that has nothing but words for features."""
-_GOT = re.compile(r",? (?:but )?\(?got |; got |, but ")
+_GOT = re.compile(r",? (?:but )?\(?got |; got |, ?but ")
 """Before what there is instead of what has to be."""
 _DOTTED = re.compile(
     r"(?<![\w.-])((?:attention|compilation|kernel|speculative|eplb|profiler|structured_outputs|"
