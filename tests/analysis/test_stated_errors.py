@@ -661,3 +661,17 @@ def test_copies_on_a_node_are_made_fewer_whatever_a_setting_with_such_a_name_is(
     text = "AssertionError: DP adjusted local rank 4 is out of bounds for 4 devices."
     shown = ways(text, LOAD, data_parallel_size=1)
     assert shown[0].startswith("a smaller --data-parallel-size-local")
+
+
+@pytest.mark.parametrize(
+    "message",
+    [
+        "ValueError: --some-backend=abc is only available on CUDA.",
+        "ValueError: --some-backend requires NVIDIA GPUs",
+        "ValueError: --some-backend is only supported for Some models, but the model is Other.",
+    ],
+)
+def test_another_device_or_model_is_the_last_way(message):
+    shown = ways(message, CONFIGURE)
+    assert shown[0] == "no --some-backend"
+    assert shown[1].startswith("what the error requires")

@@ -126,19 +126,16 @@ def _nearest_backend(match: re.Match[str]) -> Iterable[Way]:
 def _without_reasons(match: re.Match[str]) -> Iterable[Way]:
     """Another backend, or what the reasons name of the settings."""
     yield _NO_OWN_BACKEND
-    named = [setting for reason, setting in _REASONS.items() if reason in match[1]]
+    named = ", ".join(s for reason, s in _REASONS.items() if reason in match[1])
     if named:
-        yield Way(f"{', '.join(named)}: the message names them", "what they set")
+        yield Way(f"{named}: the message names them", "what they set")
 
 
 def _type_of_quantisation(match: re.Match[str]) -> Iterable[Way]:
     """The types that the message lists; float16 alone in the releases that list none."""
-    for name in re.findall(r"torch\.(\w+)", match[1] or "torch.float16"):
-        if name in ("float16", "half", "bfloat16"):
-            yield Way.that_sets(
-                "none: the weights are of 4 or 8 bits anyway",
-                dtype="half" if name == "float16" else name,
-            )
+    price = "none: the weights are of 4 or 8 bits anyway"
+    for name in re.findall(r"torch\.(b?float16)", match[1] or "torch.float16"):
+        yield Way.that_sets(price, dtype={"float16": "half"}.get(name, name))
 
 
 def _as_old_as_driver(match: re.Match[str]) -> Iterable[Way]:

@@ -387,8 +387,7 @@ ROWS: tuple[KnownError, ...] = (
         (r"attention backends share no supported KV cache block size \((.{1,300})\)",
          "The attention backends of this model have no size of blocks in common",
          (Way("no --attention-backend or VLLM_ATTENTION_BACKEND of your own, and no --block-size, "
-              "where they are set: {1}", "the engine picks those that fit, where there are some"),
-          Way("a newer vLLM", "another image"))),
+              "where they are set: {1}", "the engine picks those that fit, where there are some"),)),
         (r"Number of devices (\d{1,6}) must be >= the product of mesh_shape|"
          r"Insufficient devices for 2D mesh: found (\d{1,6}),",
          "There are fewer devices than ranks",

@@ -184,6 +184,10 @@ _FILLING = re.compile(
     r"(?i)\b(?:to|be|is|are|and|or|the|a|an|with|enabled|used|active|decoding)\b|[\s.,]{1,9}"
 )
 """What is left of a requirement that has nothing but words for features."""
+_GIVEN_ONCE = re.compile(
+    r"\b(?:CUDA|ROCm|XPU|HPU|TPU|CPU|NVIDIA|AMD|Intel|GPUs?|models)\b"
+)
+"""What a start has or has not: its platform, device or model."""
 _GOT = re.compile(r",? (?:but )?\(?got |; got |, ?but ")
 """Before what there is instead of what has to be."""
 _DOTTED = re.compile(
@@ -484,6 +488,8 @@ def _with_needed(
         if way not in others
     ]
     words = Way(f"what the error requires: {quoted([needed])}{present(needed, config)}")
+    if not found and _GIVEN_ONCE.search(needed):
+        return [*others, words]
     return [*found, *others] if found else [words, *others]
 
 
