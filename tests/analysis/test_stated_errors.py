@@ -80,6 +80,8 @@ def test_what_the_run_has_stands_beside_a_refused_value():
         "ValueError: Unknown. Please file a vLLM issue with your model.",
         "ValueError: Using models with different tokenizers can fail.",
         "ValueError: pass abc should be callable.",
+        "RuntimeError: Build failed with code 1.",
+        "RuntimeError: Start index is out of range.",
         "RuntimeError: start (0) + length (512) exceeds dimension size (256).",
     ],
 )

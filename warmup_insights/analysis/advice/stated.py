@@ -35,7 +35,7 @@ _VERBS = (
     r"(?i:use(?! of\b)|try|set|consider|increase|decrease|reduce|lower|raise|disable|enable|remove|"
     r"unset|(?:re)?install|(?:up|down)grade|update|specify|provide|pass|add|select|choose|switch|"
     r"adjust|ensure|make sure|run|launch|omit|leave|drop|turn (?:it )?o|avoid|change|"
-    r"replace|follow|(?:re)?start|(?:re)?build|configure|pin|do not|don't|explicitly set|check (?:that|if|whether|your|the) |verify|re-?run with|"
+    r"replace|follow|restart|start the|rebuild|build with|configure|pin the|do not|don't|explicitly set|check (?:that|if|whether|your|the) |verify|re-?run with|"
     r"either (?:set|use|install|enable|disable|remove|increase|reduce|lower|decrease|pass))"
 )
 _GERUNDS = (
