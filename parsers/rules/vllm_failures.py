@@ -137,14 +137,14 @@ def _refused(match: re.Match[str]) -> list[Made]:
 
 
 _ERROR = (
-    r"(?:[\w.]{1,80}(?:Error|Exception|Exit)|Exception|[\w.]{1,80}NVMLError_\w{1,40}|[\w.]{1,80}\.(?:exc|exceptions|errors)\.\w{1,60}|"
+    r"(?:[\w.]{1,140}(?:Error|Exception|Exit)|Exception|DeprecationWarning|[\w.]{1,80}NVMLError_\w{1,40}|[\w.]{1,80}\.(?:exc|exceptions|errors)\.\w{1,60}|"
     r"(?:[\w.]{1,80}\.)?(?:ReadTimeout|ConnectTimeout|TimeoutExpired|RemoteDisconnected|"
     r"IncompleteRead|BrokenProcessPool|OutOfResources|Timeout|OfflineModeIsEnabled)|ray\.exceptions\.RayTaskError\(\w{1,60}\))"
 )
 """Names of exceptions; some libraries end theirs in another word: requests, httpx, http,
 subprocess, concurrent.futures, triton, torch._dynamo and ray."""
 _NAMES = (
-    "Error: ", "Exception: ", "Timeout: ", "Expired: ", "Disconnected: ", "IncompleteRead: ",
+    "Error: ", "Exception: ", "DeprecationWarning: ", "Timeout: ", "Expired: ", "Disconnected: ", "IncompleteRead: ",
     "BrokenProcessPool: ", "OutOfResources: ", "OfflineModeIsEnabled: ", "NVMLError_", ".exceptions.", ".errors.", ".exc.", "RayTaskError(",
 )  # fmt: skip
 _WITHOUT_TEXT = ("AssertionError", "NotImplementedError", "MemoryError", "EOFError")
@@ -307,6 +307,11 @@ FAILURE_RULES: tuple[LineRule, ...] = (
                 "message": 'requests.exceptions.ReadTimeout: (ReadTimeoutError("HTTPS'
                 "ConnectionPool(host='hub', port=443): Read timed out.\"), '(1)')"
             },
+        ),
+        # Raised, not only warned of (`compressed_tensors.py`).
+        Sample(
+            "(EngineCore pid=7) DeprecationWarning: Sparsity support has been removed.",
+            {"message": "DeprecationWarning: Sparsity support has been removed."},
         ),
         Sample("(EngineCore pid=7) AssertionError", {"message": "AssertionError"}),
         levels=(NO_LEVEL,),

@@ -35,6 +35,76 @@ TEXTS = [
     ("RuntimeError: TPU initialization failed: Invalid --2a_slice_builder_worker_addresses "
      "specified. Expected 16 worker addresses, got 8.", "device_unreachable",
      "every host of the slice", {}),
+    ("ValueError: torch.float16 is not supported for quantization method mxsome. Supported "
+     "dtypes: [torch.bfloat16]", "device_unsupported", "--dtype bfloat16", {"dtype": "bfloat16"}),
+    ("ValueError: Unknown quantization strategy x: should be one of y", "model_unsupported",
+     "a newer vLLM", {}),
+    ("NotImplementedError: No INC scheme found for layer config: x", "model_unsupported",
+     "a newer vLLM", {}),
+    ("NotImplementedError: No Int8 MoE backend supports the deployment configuration "
+     "(weight_key=a, activation_key=b).", "device_unsupported", "no --moe-backend", {}),
+    ("ValueError: The environment variable 'SOME_CONFIG_PATH' is not set.", "setting_refused",
+     "SOME_CONFIG_PATH", {}),
+    ("RuntimeError: NIXL is unavailable.", "missing_tool", "nixl", {}),
+    ("RuntimeError: NIXL >= 1.2.0 is required, but nixl==1.1 is installed", "missing_tool",
+     "NIXL >= 1.2.0", {}),
+    ("ValueError: Model Runner V1 does not support: some feature", "setting_refused",
+     "VLLM_USE_V2_MODEL_RUNNER=1", {"VLLM_USE_V2_MODEL_RUNNER": "1"}),
+    ("RuntimeError: The compiled artifact is not serializable. This usually means that the model "
+     "code has something in it.", "build_failed", "VLLM_DISABLE_COMPILE_CACHE=1",
+     {"VLLM_DISABLE_COMPILE_CACHE": "1"}),
+    ("MemoryError: Not enough space in the data buffer, try calling free_buf() to free up space",
+     "failure_unexplained", "read the traceback", {}),
+    ("ValueError: Unexpected extra config keys for load format auto: dict_keys(['a'])",
+     "setting_refused", "no --model-loader-extra-config", {}),
+    ("ValueError: Model loader extra config is not supported for load format dummy",
+     "setting_refused", "no --model-loader-extra-config", {}),
+    ("FileNotFoundError: Weight files referenced in index but missing: a.safetensors",
+     "model_access", "a complete folder", {}),
+    ("RuntimeError: Cannot find any safetensors model weights with `/models/a`", "model_access",
+     "a complete folder", {}),
+    ("ValueError: /adapters/a doesn't contain tensors", "model_access", "/adapters/a", {}),
+    ("ValueError: sum(partitions)=30 does not match num_hidden_layers=32.", "setting_refused",
+     "VLLM_PP_LAYER_PARTITION with as many numbers", {}),
+    ("ValueError: Invalid partition string: 8,x", "setting_refused", "VLLM_PP_LAYER_PARTITION", {}),
+    ("ValueError: `model` should be provided as the first positional argument when using `vllm "
+     "serve`.", "setting_refused", "the name first", {}),
+    ("AssertionError: DP adjusted local rank 4 is out of bounds for 4 devices.", "setting_refused",
+     "--data-parallel-size-local", {}),
+    ("Exception: Error setting CUDA_VISIBLE_DEVICES: local range: [1, 2) base value: \"0\"",
+     "setting_refused", "--data-parallel-size-local", {}),
+    ("ValueError: Local TP/PP/PCP replica size (8) exceeds the number of visible XPU devices (4).",
+     "setting_refused", "--tensor-parallel-size 4", {"tensor_parallel_size": 4}),
+    ("AssertionError: The DP master node (ip: 10.0.0.4) is missing or dead", "ranks_not_connected",
+     "ray status", {}),
+    ("ValueError: No model architectures are specified", "model_unsupported", "--hf-overrides", {}),
+    ("ValueError: The attention backends share no supported KV cache block size (A: [16]; B: [64]).",
+     "setting_refused", "no --attention-backend", {}),
+    ("TypeError: reasoning_parser_name='some' has not been registered", "setting_refused",
+     "instead of some", {}),
+    ("TypeError: Error: --enable-auto-tool-choice requires tool_parser:'some' which has not been "
+     "registered", "setting_refused", "instead of some", {}),
+    ("TypeError: --tool-call-parser some cannot be used with the tokenizer of 'a/b': no",
+     "setting_refused", "of the family of this model", {}),
+    ("ImportError: Using Ray backend requires installation of ray.", "missing_tool",
+     "install ray", {}),
+    ("ImportError: Transformers modeling backend requires transformers>=5.0.0 for this, but got "
+     "4.57.1", "missing_tool", "transformers >=5.0.0", {}),
+    ("NotImplementedError: Some KV cache requires full-attention layers, but none were found in "
+     "the config.", "failure_unexplained", "read the traceback", {}),
+    ("ValueError: Model architecture Some is not supported in-tree anymore. Please install the "
+     "plugin at https://a.b if you want to use this model architecture.", "model_unsupported",
+     "the plugin that the message names", {}),
+    ("RuntimeError: VLLM_SOME_SIZE: failed to process environment variable", "setting_refused",
+     "VLLM_SOME_SIZE unset", {}),
+    ("AssertionError: Bucketing strategy should be Padding-Aware to enable FusedSDPA slicing.",
+     "setting_refused", "VLLM_HPU_FSDPA_SLICE_ENABLED=false",
+     {"VLLM_HPU_FSDPA_SLICE_ENABLED": "false"}),
+    ("AssertionError: w8a16 not yet supported on HPU", "model_unsupported", "a newer vLLM", {}),
+    ("ValueError: FP8 modelopt quantization not yet supported on Gaudi", "model_unsupported",
+     "a newer vLLM", {}),
+    ("AssertionError: pad_percent must be between 0 and 50 percentage points, got: (70)",
+     "setting_refused", "_BUCKET_PAD_PERCENT", {}),
     ("RuntimeError: cudaHostRegister failed: out of memory", "host_limit", "memlock", {}),
     ("torch.OutOfMemoryError: CUDA error: out of memory in pin_memory", "host_limit", "memlock", {}),
     ("torch.AcceleratorError: CUDA error: out of memory, cudaHostAlloc", "host_limit", "memlock", {}),
@@ -1217,3 +1287,38 @@ def test_no_finding_about_a_failure_offers_what_the_run_has(is_set, count):
     finding = _raised("RuntimeError: unknown", "", *before, phase="graph_capture")
     ways = [finding.suggestion, *(way.suggestion for way in finding.ways)]
     assert sum("--enforce-eager" in way for way in ways) == count
+
+
+@pytest.mark.parametrize(
+    ("reason", "named"),
+    [("head_size not supported", False), ("block_size not supported", True)],
+)
+def test_a_backend_that_was_selected_needs_what_its_reasons_name(reason, named):
+    finding = _raised(
+        f"ValueError: Selected backend SOME is not valid for this configuration. Reason: ['{reason}']"
+    )
+    shown = " ".join(way.suggestion for way in finding.ways)
+    assert finding.suggestion.startswith("no backend of your own")
+    assert ("no --block-size" in shown) is named
+    assert "--kv-cache-dtype" not in shown
+
+
+@pytest.mark.parametrize(
+    "module",
+    [
+        "vllm/model_executor/layers/quantization/some.py",
+        "vllm_gaudi/ops/hpu_compressed_tensors.py",
+    ],
+)
+def test_an_error_of_a_quantisation_has_another_build_of_the_model(module):
+    text = "ValueError: Some weights have no scales."
+    assert _raised(text, module, phase="load_model").suggestion.startswith(
+        "another build"
+    )
+    assert not _raised(text, phase="load_model").suggestion.startswith("another build")
+
+
+def test_a_check_of_a_models_settings_is_about_settings():
+    text = "AssertionError: Chunked prefill is required for Mamba prefix caching."
+    finding = _raised(text, "vllm/model_executor/models/config.py", phase="configure")
+    assert finding.suggestion.startswith("--enable-chunked-prefill")

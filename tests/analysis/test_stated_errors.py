@@ -80,6 +80,8 @@ def test_what_the_run_has_stands_beside_a_refused_value():
         "ValueError: Unknown. Please file a vLLM issue with your model.",
         "ValueError: Using models with different tokenizers can fail.",
         "ValueError: pass abc should be callable.",
+        "RuntimeError: Build failed with code 1.",
+        "RuntimeError: Start index is out of range.",
         "RuntimeError: start (0) + length (512) exceeds dimension size (256).",
     ],
 )
@@ -154,6 +156,7 @@ def test_a_value_is_refused_only_while_settings_are_read():
         "RuntimeError: a view of a leaf Variable that requires grad is being used in place",
         "AssertionError: max_num_seqs must be set by this point",
         "TypeError: memoryview: format e not supported",
+        "RuntimeError: Expected there to be 2 items in keyword arguments, but only found 1!",
     ],
 )
 def test_an_error_of_the_program_states_no_setting(message):
@@ -364,6 +367,8 @@ def test_a_part_that_failed_is_left_out_by_its_folder():
          "what the error requires: “whole dimensions, pure TP, and no LoRA or bias”"),
         ("ValueError: Some store requires at least one prefix-cacheable group",
          "what the error requires: “at least one prefix-cacheable group”"),
+        ("NotImplementedError: Some PCP supports kv_producer only. Others require "
+         "prefill_context_parallel_size=1.", "--prefill-context-parallel-size 1, as the error requires"),
         ("NotImplementedError: Some model does not support pipeline parallelism; "
          "pipeline_parallel_size=1 is required",
          "--pipeline-parallel-size 1, as the error requires"),
@@ -470,3 +475,205 @@ def test_the_model_runner_before_is_no_way_for_what_only_the_newer_one_does(
     assert not any(off in way for way in ways(message, LOAD, **settings))
     needed = ways("ValueError: Some replay requires Model Runner V2", LOAD, **settings)
     assert needed[0].startswith("VLLM_USE_V2_MODEL_RUNNER=1")
+
+
+@pytest.mark.parametrize(
+    ("message", "stated"),
+    [
+        ("AssertionError: Some kernels not found. Please follow https://a.b/README.md to install "
+         "them.", "Please follow"),
+        ("NotImplementedError: Some op is not available. Rebuild some-kernels with SOME_SWITCH.",
+         "Rebuild some-kernels"),
+        ("ValueError: An adapter has fused weights. Start the engine with "
+         "--enable-mixed-some-format.", "Start the engine"),
+        ("ValueError: Windows differ. One potential fix is to set disable_some_window=True",
+         "One potential fix"),
+        ("ValueError: No such kernel for this block. Pin the draft to TRITON_MLA for it.",
+         "Pin the draft"),
+        ("RuntimeError: Remote engine 3 must not use --headless here", "Remote engine 3"),
+        ("ValueError: No model specified! Please specify model either as a positional argument or "
+         "in a config file.", "Please specify model"),
+        ("RuntimeError: Both instances must use one layout.Disable this check using "
+         "--kv-transfer-config.", "Disable this check"),
+    ],
+)  # fmt: skip
+def test_every_way_in_which_an_engine_states_a_remedy_is_read(message, stated):
+    assert f"“{stated}" in ways(message, LOAD)[0]
+
+
+@pytest.mark.parametrize(
+    ("message", "first"),
+    [
+        ("AssertionError: hash_tokens=24 not divisible by 7. Hybrid models need "
+         "--enable-prefix-caching to align them.", "--enable-prefix-caching"),
+        ("RuntimeError: some_reconfigure requires VLLM_ALLOW_INSECURE_THING=1 because it pickles.",
+         "VLLM_ALLOW_INSECURE_THING=1, as the error requires"),
+        ("ValueError: VLLM_SOME_PATH does not support api_server_count > 1",
+         "VLLM_SOME_PATH unset"),
+        ("ValueError: data_parallel_hybrid_lb is not applicable in headless mode",
+         "no --data-parallel-hybrid-lb"),
+        ("ValueError: VLLM_SOME_LAYOUT=abc does not satisfy every supported set; valid layouts: "
+         "['x'].", "VLLM_SOME_LAYOUT unset"),
+        ("ValueError: Refusing to deserialize it without VLLM_ALLOW_INSECURE_THING=1",
+         "VLLM_ALLOW_INSECURE_THING=1, as the error requires"),
+        ("ValueError: --linear-backend=abc was requested but no 'abc' kernel exists for it.",
+         "no --linear-backend"),
+        ("ValueError: --some-embed is unsupported with tied embeddings", "no --some-embed"),
+        ("ValueError: The Proton profiler currently supports NVIDIA CUDA only",
+         "one of those that the message names left out"),
+    ],
+)  # fmt: skip
+def test_a_need_or_a_refusal_is_read_in_other_words(message, first):
+    assert ways(message, CONFIGURE)[0].startswith(first)
+
+
+def test_an_assertion_of_the_code_of_models_may_name_an_option():
+    text = (
+        "AssertionError: Only symmetric weights are there. Try --moe-backend emulation."
+    )
+    folder = "vllm/model_executor/layers/a.py"
+    (finding,) = advise(facts_of(ended("error", text, LOAD, module=folder)))
+    assert finding.suggestion.startswith("--moe-backend emulation, as the error states")
+
+
+@pytest.mark.parametrize(
+    ("package", "shown"),
+    [
+        ("'some[extra]>=1.2'", "pip install 'some[extra]>=1.2', as"),
+        (
+            "'git+https://a.b/c@main#d=e_f'",
+            "pip install 'git+https://a.b/c@main#d=e_f', as",
+        ),
+        ("some==1.2", "pip install some==1.2, as"),
+    ],
+)
+def test_what_is_to_be_installed_is_named_whole(package, shown):
+    text = f"ImportError: It requires Some. Run `pip install {package}`."
+    assert ways(text)[0].startswith(shown)
+
+
+@pytest.mark.parametrize(
+    "message",
+    [
+        "ValueError: enable_flashinfer_autotune and kernel_config.enable_flashinfer_autotune are "
+        "mutually exclusive",
+        "AssertionError: FlashInfer one-sided communication does not support heterogeneous top_k",
+        "ValueError: FlashInfer autotune is not supported with something",
+        "ValueError: moe_backend='FLASHINFER_SOME' is not supported for FP8 MoE. Expected one of "
+        "['a'].",
+    ],
+)
+def test_a_name_with_flashinfer_in_it_is_no_sampler_or_attention_of_it(message):
+    assert "VLLM_USE_FLASHINFER_SAMPLER" not in " ".join(ways(message, LOAD))
+
+
+def test_what_there_is_is_no_part_of_what_is_required():
+    text = "ValueError: Some backend only supports awq and gptq format,but got abc"
+    assert ways(text, CONFIGURE)[0] == "what the error requires: “awq and gptq format”"
+    text = "NotImplementedError: Expert load balancing is not supported for CPU."
+    assert ways(text, LOAD)[0].startswith("no --enable-eplb")
+
+
+def test_a_mode_of_graphs_that_a_backend_refuses_is_one_of_graphs():
+    text = "ValueError: CUDAGraphMode.FULL is not supported with SomeBackend backend"
+    assert "--enforce-eager" in " ".join(ways(text, LOAD))
+
+
+def test_a_call_out_of_place_is_no_setting():
+    text = (
+        "AssertionError: Current vLLM config is not set. This typically means "
+        "get_current_vllm_config() was called outside of a set_current_vllm_config() context"
+    )
+    assert found(text, CONFIGURE).rule == "failure_unexplained"
+    text = "AssertionError: SomeBackend can only be called once"
+    assert found(text, LOAD).rule == "failure_unexplained"
+
+
+def test_a_list_of_what_is_registered_is_one_of_values():
+    text = "ValueError: Unsupported some backend 'x'. Registered backends: ['a', 'b']."
+    assert ways(text, LOAD)[0].startswith("one of those that the message lists")
+
+
+def test_one_rank_is_not_made_fewer():
+    text = (
+        "ValueError: The input size is not aligned with the quantized weight shape. This can be "
+        "caused by too large tensor parallel size."
+    )
+    assert ways(text, LOAD)[0].startswith("a smaller --tensor-parallel-size")
+    shown = " ".join(ways(text, LOAD, tensor_parallel_size=1))
+    assert "a smaller --tensor-parallel-size" not in shown
+
+
+def test_a_key_that_some_method_alone_has_may_be_left_out():
+    text = "ValueError: dspark_draft_topk is only supported by DSpark"
+    assert "no dspark_draft_topk in --speculative-config" in ways(text, CONFIGURE)
+
+
+def test_what_is_not_there_is_no_requirement():
+    text = (
+        "ValueError: No IOProcessor plugins installed but one is required (some/model)."
+    )
+    assert "“No IOProcessor" not in ways(text, CONFIGURE)[0]
+    text = "ValueError: Chunked input is required because we need the flexibility to do so."
+    assert "flexibility" not in ways(text, CONFIGURE)[0]
+
+
+@pytest.mark.parametrize(
+    "message",
+    [
+        "ValueError: Externally held weights on device cuda:0 (70.0/80.0 GiB) exceed the desired "
+        "GPU memory utilization (0.5, 40.0 GiB). Increase GPU memory utilization or reduce GPU "
+        "memory used by other processes.",
+        "ValueError: Free memory on device cuda:0 (10.0/80.0 GiB) on startup is less than the "
+        "engine's budget after excluding external process's weights (0.9, 52.0 GiB). Decrease GPU "
+        "memory utilization or reduce GPU memory used by other processes.",
+    ],
+)
+def test_weights_that_another_process_holds_are_no_allocation(message):
+    finding = found(message, LOAD)
+    assert finding.rule == "setting_refused"
+    assert "GPU memory utilization or reduce" in finding.suggestion
+
+
+@pytest.mark.parametrize(
+    ("message", "first"),
+    [
+        ("ValueError: Unknown load_format: abc", "another --load-format"),
+        ("ValueError: Unknown FP8 MoE backend: ABC", "no --moe-backend of your own"),
+        ("ValueError: Unsupported all2all backend: abc", "no --all2all-backend"),
+        (
+            "ValueError: Unsupported structured output backend: abc",
+            "--structured-outputs-config",
+        ),
+    ],
+)
+def test_a_value_that_is_not_there_names_its_setting(message, first):
+    assert ways(message, LOAD)[0].startswith(first)
+
+
+def test_a_name_of_code_has_no_such_value():
+    for text in (
+        "ValueError: Invalid expert index: 3",
+        "ValueError: Unknown backend type x",
+    ):
+        assert found(text, LOAD).rule == "failure_unexplained"
+
+
+def test_copies_on_a_node_are_made_fewer_whatever_a_setting_with_such_a_name_is():
+    text = "AssertionError: DP adjusted local rank 4 is out of bounds for 4 devices."
+    shown = ways(text, LOAD, data_parallel_size=1)
+    assert shown[0].startswith("a smaller --data-parallel-size-local")
+
+
+@pytest.mark.parametrize(
+    "message",
+    [
+        "ValueError: --some-backend=abc is only available on CUDA.",
+        "ValueError: --some-backend requires NVIDIA GPUs",
+        "ValueError: --some-backend is only supported for Some models, but the model is Other.",
+    ],
+)
+def test_another_device_or_model_is_the_last_way(message):
+    shown = ways(message, CONFIGURE)
+    assert shown[0] == "no --some-backend"
+    assert shown[1].startswith("what the error requires")

@@ -36,6 +36,8 @@ _ENGINE_FAILED = re.compile(
 """What states that an engine did not start, above or below what ended it."""
 _OF_SWITCHES = re.compile(r"\bNVLS\b")
 """NCCL, of memory for multicasts."""
+_OF_A_SHARE = re.compile(r"Externally held weights|external process's weights")
+"""vLLM, of weights that another process keeps on the device: no allocation failed."""
 _IN_PIECES = "That was not possible. There are "
 """XLA, of memory of which what is free is stated: more than was wanted lies in pieces."""
 _MISMATCH = re.compile(
@@ -179,12 +181,13 @@ def _found_no_room(facts: RunFacts, found: Failed) -> bool:
 
 
 def _is_elsewhere(facts: RunFacts, found: Failed) -> bool:
-    """Whether the memory that ran out is the host's, which an engine on a CPU shares, or that
-    of the switches between devices."""
+    """Whether the memory that ran out is the host's, which an engine on a CPU shares, that of
+    the switches between devices, or a share that was set."""
     if found.kind == "out_of_memory" and facts.summary.device.kind == "cpu":
         return False
     is_of_host = facts.statement is not None and facts.statement.rule == "host_limit"
-    return is_of_host or _OF_SWITCHES.search(found.message) is not None
+    others = (_OF_SWITCHES, _OF_A_SHARE)
+    return is_of_host or any(text.search(found.message) for text in others)
 
 
 def _was_waking(facts: RunFacts) -> bool:

@@ -101,7 +101,7 @@ FEATURES: tuple[Feature, ...] = (
             "no --logits-processors", "what they do"),
     Feature(r"[Ss]leep[ _-]mode", "enable_sleep_mode", "no --enable-sleep-mode",
             "the engine cannot sleep"),
-    Feature(r"\bEPLB\b|/eplb/|enable[_-]eplb|[Ee]xpert [Pp]arallelism load balanc", "enable_eplb",
+    Feature(r"\bEPLB\b|/eplb/|enable[_-]eplb|[Ee]xpert (?:[Pp]arallelism )?load balanc", "enable_eplb",
             "no --enable-eplb", "experts are not balanced"),
     Feature(r"[Ee]xpert[ _-][Pp]arallel(?!ism load)|(?<![Ee]lastic )\bEP\b", "enable_expert_parallel",
             "no --enable-expert-parallel", "each rank holds a part of every expert"),
@@ -124,7 +124,7 @@ FEATURES: tuple[Feature, ...] = (
     Feature(r"(?i:fp8|quantized|nvfp4|int8|turboquant)[ _-](?:kv|KV)[ _-]?[Cc]ache|kv[_-]cache[_-]dtype|"
             r"KV cache (?:dtype|quantization)|(?i:turboquant)",
             "kv_cache_dtype", "--kv-cache-dtype auto", "a cache of 16 bits"),
-    Feature(r"(?i:cuda ?graphs?)\b|cudagraph_mode", "cudagraph_mode", "--enforce-eager",
+    Feature(r"(?i:cuda ?graphs?)\b|CUDAGraphMode|cudagraph_mode", "cudagraph_mode", "--enforce-eager",
             "slower decoding", is_default=True, changes={"enforce_eager": True}),
     Feature(r"\b(?i:aiter)\b.{0,40}\bMLA\b|\bMLA\b.{0,40}\b(?i:aiter)\b", "VLLM_ROCM_USE_AITER_MLA",
             "VLLM_ROCM_USE_AITER_MLA=0", "slower attention", is_default=True),
@@ -132,7 +132,10 @@ FEATURES: tuple[Feature, ...] = (
             "VLLM_ROCM_USE_AITER_MOE=0", "slower experts", is_default=True),
     Feature(r"\b(?i:aiter)\b", "VLLM_ROCM_USE_AITER", "VLLM_ROCM_USE_AITER=0", "slower kernels",
             is_default=True),
-    Feature(r"(?i:flash_?infer)", "VLLM_USE_FLASHINFER_SAMPLER",
+    Feature(r"(?<!enable_)(?i:flash_?infer[ _]autotune)", "enable_flashinfer_autotune",
+            "--no-enable-flashinfer-autotune", "slower kernels", is_default=True),
+    Feature(r"(?<![a-z]_)(?i:flash_?infer(?![ _]autotune|.{0,60}(?:all_?-?reduce|all2all|one-sided|communicat)))",
+            "VLLM_USE_FLASHINFER_SAMPLER",
             "no FlashInfer: VLLM_USE_FLASHINFER_SAMPLER=0 where it samples, and another "
             "--attention-backend or --moe-backend where it was chosen",
             "slower kernels, where others are",
@@ -190,7 +193,7 @@ _NAMES = {
     r"load_format|served_model_name",
     "--speculative-config": r"num_speculative_tokens|draft_(?:tensor|sample|model)\w*|prompt_lookup_m(?:ax|in)|"
     r"speculative_token_tree|synthetic_acceptance_\w+|suffix_decoding_\w+|dspark_\w+|xpress_\w+|"
-    r"rejection_sample_method",
+    r"rejection_sample_method|use_(?:local_argmax_reduction|heterogeneous_vocab)",
     "--compilation-config": r"cudagraph_mode|compile_(?:sizes|cache\w*|ranges_\w+|mm_encoder)|pass_config|splitting_ops|custom_ops|"
     r"encoder_cudagraph_\w+|use_inductor\w*",
     "--profiler-config": r"torch_profiler_\w+|proton_profiler_\w+|(?:delay|max|warmup|active|wait)_"

@@ -128,6 +128,21 @@ def _nearest_backend(match: re.Match[str]) -> Iterable[Way]:
         yield Way("a newer vLLM with a backend for this device", "another image")
 
 
+def _without_reasons(match: re.Match[str]) -> Iterable[Way]:
+    """Another backend, or what the reasons name of the settings."""
+    yield _NO_OWN_BACKEND
+    named = ", ".join(s for reason, s in _REASONS.items() if reason in match[1])
+    if named:
+        yield Way(f"{named}: the message names them", "what they set")
+
+
+def _type_of_quantisation(match: re.Match[str]) -> Iterable[Way]:
+    """The types that the message lists; float16 alone in the releases that list none."""
+    price = "none: the weights are of 4 or 8 bits anyway"
+    for name in re.findall(r"torch\.(b?float16)", match[1] or "torch.float16"):
+        yield Way.that_sets(price, dtype={"float16": "half"}.get(name, name))
+
+
 def _as_old_as_driver(match: re.Match[str]) -> Iterable[Way]:
     """A driver as new as the build, or a build as old as the driver that the error states."""
     yield _NEWER_DRIVER
@@ -148,9 +163,16 @@ ROWS: tuple[KnownError, ...] = (
         (r"Bfloat16 is only supported on (?:GPUs|XPUs)|\bBF16 is not supported",
          "The device has no bfloat16",
          (_DTYPE_HALF, Way.that_sets("twice the memory, slower", dtype="float32"))),
-        (r"torch\.bfloat16 is not supported for quantization method (\w{1,40})",
-         "This quantisation runs in float16 only",
-         (Way.that_sets("none: the weights are of 4 or 8 bits anyway", dtype="half"),)),
+        (r"torch\.\w{1,12} is not supported for quantization method \w{1,40}"
+         r"(?:\. Supported dtypes: \[([\w., ]{1,120}))?",
+         "This quantisation does not run in the type of the start",
+         _type_of_quantisation),
+        (r"No [\w ]{1,40}MoE backend supports the deployment configuration",
+         "No kernels for the experts of this build run on this device with these settings",
+         (Way("no choice of your own: no --moe-backend, --all2all-backend or VLLM_USE_..., and no "
+              "--enable-lora for one start", "the engine picks kernels; shows whether one of them "
+              "is the cause"),
+          OTHER_BUILD, OTHER_WEIGHTS)),
         (r"[Qq]uantization (?:scheme|method \w{1,40}) is not supported for\W{1,8}the current GPU",
          "The device is too old for this quantisation",
          (OTHER_WEIGHTS, Way("a newer device", "the capability needed is in the message"))),
@@ -293,12 +315,14 @@ ROWS: tuple[KnownError, ...] = (
         (r"No valid attention backend found.{0,600}?Reasons: \{(.{1,1400})",
          "No attention backend does what the model and the settings need on this device",
          _nearest_backend),
+        (r"Selected backend .{1,80} is not valid for this configuration\.? Reason: (.{1,600})",
+         "The attention backend does not run on this device or in this configuration",
+         _without_reasons),
         (r"FlashAttention (?:only )?(?:supports|requires) |only supported in FlashAttention|"
          r"Unsupported FA version|Flash\w{0,20} is only supported on|"
          r"[Ff]lash ?[Aa]ttention.{0,40}does not support|No operator found for .memory_efficient|"
          r"Unknown attention backend|Head size \d{1,5} is not "
-         r"supported|Selected backend .{1,80} is not "
-         r"valid for this configuration|No valid (?:\w{1,10} ){0,2}(?:attention|prefill) backend",
+         r"supported|No valid (?:\w{1,10} ){0,2}(?:attention|prefill) backend",
          "The attention backend does not run on this device or in this configuration",
          (_NO_OWN_BACKEND,
           Way("--kv-cache-dtype auto and a block size of 16", "where the reason in the "

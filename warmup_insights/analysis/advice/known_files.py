@@ -163,7 +163,7 @@ ROWS: tuple[KnownError, ...] = (
         "host_limit",
         (r"can't allocate memory|DefaultCPUAllocator: not enough memory|Cannot allocate memory|Errno 12\b|bad_alloc|"
          r"OUT_OF_HOST_MEMORY|"
-         r"(?:^|[\s.])MemoryError\b|Too large swap space",
+         r"(?:^|[\s.])MemoryError\b(?!: Not enough space in the data buffer)|Too large swap space",
          "The host has too little memory, not the device",
          (_MORE_HOST,)),
         (r"can't start new thread|pthread_create failed|Errno 11\b",
@@ -194,9 +194,9 @@ ROWS: tuple[KnownError, ...] = (
     ),
     *rows(
         "model_access",
-        (r"No adapter found for ([^\s\"'\]]{1,200})|'(\S{1,200})/adapter_config\.json'",
+        (r"No adapter found for ([^\s\"'\]]{1,200})|(\S{1,200}) doesn't contain tensors|'(\S{1,200})/adapter_config\.json'",
          "The LoRA adapter is not there",
-         (Way("{1}{2} as the hub has it, or mounted into the container: the folder holds "
+         (Way("{1}{2}{3} as the hub has it, or mounted into the container: the folder holds "
               "adapter_config.json"),)),
         (r"No module named '?transformers_modules\.",
          "The code that the model brings cannot be imported",
@@ -233,7 +233,7 @@ ROWS: tuple[KnownError, ...] = (
          (_CUDA_TOOLKIT,
           Way("VLLM_USE_FLASHINFER_SAMPLER=0, where FlashInfer compiles",
               "slower sampling", {"VLLM_USE_FLASHINFER_SAMPLER": "0"}))),
-        (r"NIXL is not available",
+        (r"NIXL is (?:not |un)available",
          "Something that the engine needs is missing",
          (Way("nixl in the environment of the engine", "a larger image"),
           Way("another connector in --kv-transfer-config, or none",
@@ -294,10 +294,14 @@ ROWS: tuple[KnownError, ...] = (
          (Way("{1}{2} in the image, or mounted there: a path is one inside the container"),)),
         (r"\b(?!(?i:it|which|that|package|module|library|plugin|driver|toolkit|dependency|graph|"
          r"nvcc)\b)([A-Za-z][\w.-]{1,40})['`]? (?:is required .{1,60}?,? "
-         r"(?:but|which) )?(?:is|was) not installed",
+         r"(?:but|which) )?(?:is|was) not installed|requires installation of (\w{1,40})",
          "A package is missing",
-         (Way("install {1} in the environment of the engine: the one whose python runs it",
+         (Way("install {1}{2} in the environment of the engine: the one whose python runs it",
               "a larger image; its version must fit torch and the driver"),)),
+        (r"(?:^|[\s:])([A-Za-z][\w.-]{1,40}) ?((?:>=|==) ?[\d.]{1,12}\d) is required\b|"
+         r"^ImportError: .{1,200} requires ([a-z][a-z-]{1,40}) ?((?:>=|==) ?[\d.]{1,12}\d)",
+         "A package is missing, or is of another version",
+         (Way("{1}{3} {2}{4} in the environment of the engine", "another environment"),)),
         (r"(\S{1,80}): (?:command )?not found|is not installed|ROCM_HOME",
          "Something that the engine needs is missing",
          (Way("install what the message names, in the image or environment of the engine",
@@ -377,7 +381,8 @@ ROWS: tuple[KnownError, ...] = (
          (Way("--tokenizer-mode hf (auto before 0.12)"),
           Way("a complete folder, where tokenizer.json and tokenizer_config.json are missing",
               "another download"))),
-        (r"does not appear to have a file named|Cannot find any model weights|"
+        (r"does not appear to have a file named|Cannot find any (?:safetensors )?model weights|"
+         r"[Ww]eight files referenced in index but missing|"
          r"Could not detect config format|No (?:safetensors|config file found)",
          "A file of the model is missing", (_COMPLETE,)),
         (r"HeaderTooLarge|HeaderTooSmall|InvalidHeader|MetadataIncompleteBuffer|SafetensorError|"
@@ -437,6 +442,15 @@ ROWS: tuple[KnownError, ...] = (
               "last started it", "another image"),
           Way("the other model runner, where the release has both (VLLM_USE_V2_MODEL_RUNNER=1 "
               "or 0)", "what it does not do yet"))),
+        (r"No model architectures are specified",
+         "The configuration of the model names no architecture",
+         (Way("--hf-overrides '{{\"architectures\": [\"...\"]}}' with the one that the model card names"),
+          _COMPLETE)),
+        (r"is not supported in-tree anymore",
+         "The architecture of the model is in a plugin now",
+         (Way("the plugin that the message names, in the environment of the engine",
+              "another package"),
+          Way("an older vLLM, which has the architecture", "another image"))),
         (r"does not recognize this architecture|model type `?[\w.-]{1,60}`? but|"
          r"(?<!earlier )architectures? .{1,200}(?:not supported|no vLLM "
          r"implementation)|has no vLLM implementation|Unsupported architecture|"
@@ -510,7 +524,7 @@ ROWS: tuple[KnownError, ...] = (
          (Way("a newer vLLM, whose list has {1}, where the checkpoint states it", "another image"),
           Way("no --quantization, where it is set: the engine reads it from the checkpoint"))),
         (r"Unsupported quantization method|Cannot find any of .{1,80} quantization config|"
-         r"Quantization method specified in the model config|Unknown quantization|"
+         r"Quantization method specified in the model config|Unknown quantization(?! strategy)|"
          r"Cannot find the config file for \w{1,40}",
          "The quantisation requested is not that of the checkpoint",
          (Way("no --quantization: the engine reads it from the checkpoint"),)),
@@ -519,7 +533,10 @@ ROWS: tuple[KnownError, ...] = (
          (Way("no --config-format mistral and no --load-format mistral, where the folder has "
               "files of Hugging Face's form, which state it as well"),
           Way("a newer vLLM, whose reader knows it", "another image"))),
-        (r"No (?:compressed-tensors|quark) compatible scheme|Unsupported (?:FusedMoe scheme|"
+        (r"No (?:(?:compressed-tensors|quark) compatible|INC) scheme|Unknown quantization strategy|"
+         r"requires consistent quant config|must use the same quantization(?! method)|"
+         r"(?:w\d{1,2}a\d{1,2}|quantization|compressed format|zero-point) (?:is )?not (?:yet )?supported on "
+         r"(?:HPU|Gaudi)|Unsupported (?:FusedMoe scheme|"
          r"quantization (?:scheme|config)|GGUF quantization|ModelOpt|weight_bits|num_bits|"
          r"gptq type|groupsize|bnb_4bit)|requires all to use the same scheme|"
          r"[Cc]urrently (?:only )?support(?:s|ed)(?: only)?:? (?!only unq|unquantized|quantization operation).{0,40}quantization|"
@@ -578,6 +595,9 @@ ROWS: tuple[KnownError, ...] = (
     ),
     *rows(
         "build_failed",
+        (r"compiled artifact is not serializable",
+         "What was compiled cannot be kept, and a start that keeps nothing gets past it",
+         (Way.that_sets("each start compiles anew", VLLM_DISABLE_COMPILE_CACHE="1"), EAGER)),
         (r"Graph compile failed",
          "The graph compiler of the Gaudi software failed",
          (Way("ENABLE_CONSOLE=true LOG_LEVEL_ALL=3: the lines before the error name the graph "
@@ -810,7 +830,7 @@ ROWS: tuple[KnownError, ...] = (
           _SAME_RELEASE)),
         (r"undefined symbol|torchvision::nms does not exist|Numpy is not available|version `\w{1,20}_[\d.]{1,12}' not found|"
          r"compiled using NumPy 1|multiarray failed|indicate binary incompatibility|version .{0,80}does not match|"
-         r"requires .{1,60}but .{1,60}(?:found|installed)",
+         r"requires .{1,60}but (?!none\b|no\b).{1,60}(?:found|installed)",
          "Packages were built for other versions of one another",
          (_SAME_RELEASE,)),
         (r"Failed to import transformers\.[\w.]{1,100} because of the following error",

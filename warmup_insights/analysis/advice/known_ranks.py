@@ -59,7 +59,7 @@ ROWS: tuple[KnownError, ...] = (
          "Ray has no device on the node of the server",
          (Way("the server started on a node of the cluster with a device (`ray status`)"),
           _RAY_ADDRESS)),
-        (r"placement group|placement_group|Current node has no GPU|enough resources|"
+        (r"placement group|placement_group|DP master node .{1,60} is missing or dead|Current node has no GPU|enough resources|"
          r"number of required \w{1,10} exceeds|can fulfill resource request",
          "Ray has no place for all ranks",
          (Way("`ray status`: all nodes joined, devices free, no dead placement group; tensor "

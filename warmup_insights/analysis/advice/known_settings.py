@@ -365,13 +365,29 @@ ROWS: tuple[KnownError, ...] = (
          _ranks_on_nodes),
         (r"(?:[Ww]orld[ _]size|set tensor_parallel_size) \((\d{1,6})\) (?:is larger than the number of "
          r"available GPUs|must be less than or equal to the number of visible devices|to less than "
-         r"max local gpu count) \((\d{1,6})\)",
+         r"max local gpu count) \((\d{1,6})\)|replica size \((\d{1,6})\) exceeds the number of visible "
+         r"\w{1,10} devices \((\d{1,6})\)",
          "There are fewer devices than ranks",
-         (Way.that_sets(_FULLER, tensor_parallel_size="{2}"),
-          Way("{1} devices for the container or process (--gpus, CUDA_VISIBLE_DEVICES, the "
-              "resource limit of the pod)", "it has {2} now"),
+         (Way.that_sets(_FULLER, tensor_parallel_size="{2}{4}"),
+          Way("{1}{3} devices for the container or process (--gpus, CUDA_VISIBLE_DEVICES, the "
+              "resource limit of the pod)", "it has {2}{4} now"),
           Way("--distributed-executor-backend ray, with the devices of several nodes",
               "a Ray cluster; every node needs the same image and the weights"))),
+        (r"local[ _]rank \d{1,6} is out of bounds|local range: \[\d{1,6}, \d{1,6}\) base value",
+         "There are fewer devices than the engines of this node need",
+         (Way("a smaller --data-parallel-size-local: times --tensor-parallel-size and "
+              "--pipeline-parallel-size at most the devices that the process sees",
+              "fewer copies of the engine on this node"),
+          Way("more devices for the container or process (CUDA_VISIBLE_DEVICES, --gpus, the resource "
+              "limit of the pod)", "more devices"))),
+        (r"partitions?\)=.{1,80} does not match num_hidden_layers|Invalid partition string",
+         "The layers are not divided among the stages as VLLM_PP_LAYER_PARTITION states",
+         (Way("VLLM_PP_LAYER_PARTITION with as many numbers as stages, whose sum is the layers of the "
+              "model, or unset"),)),
+        (r"attention backends share no supported KV cache block size \((.{1,300})\)",
+         "The attention backends of this model have no size of blocks in common",
+         (Way("no --attention-backend or VLLM_ATTENTION_BACKEND of your own, and no --block-size, "
+              "where they are set: {1}", "the engine picks those that fit, where there are some"),)),
         (r"Number of devices (\d{1,6}) must be >= the product of mesh_shape|"
          r"Insufficient devices for 2D mesh: found (\d{1,6}),",
          "There are fewer devices than ranks",
@@ -475,6 +491,27 @@ ROWS: tuple[KnownError, ...] = (
          "The newer model runner does not do this yet",
          (Way.that_sets("the model runner before", VLLM_USE_V2_MODEL_RUNNER="0"),
           Way("a newer vLLM", "another image"))),
+        (r"Model ?Runner ?V1 (?:supports|does not|is not)",
+         "The older model runner does not do this",
+         (Way.that_sets("the newer model runner", VLLM_USE_V2_MODEL_RUNNER="1"),
+          Way("what the message names left out", "what it does"))),
+        (r"environment variable [`'\"]?([A-Z][A-Z\d_]{2,60})[`'\"]? (?:is )?not set",
+         "A variable that the engine reads is not set",
+         (Way("{1} set in the environment of the engine"),)),
+        (r"(\w{2,80}): failed to process environment variable",
+         "A variable has a value that cannot be read",
+         (Way("{1} unset, or with a value of its kind: the error above this one names what is wrong"),)),
+        (r"FusedSDPA slic",
+         "The slicing of long prompts on Gaudi does not fit the other settings",
+         (Way.that_sets("more memory for long prompts", VLLM_HPU_FSDPA_SLICE_ENABLED="false"),
+          Way("VLLM_BUCKETING_STRATEGY=pad, and VLLM_HPU_FSDPA_SLICE_SEQ_LEN_THLD and "
+              "VLLM_HPU_FSDPA_SLICE_CHUNK_SIZE unset or as the message requires them"))),
+        (r"pad_percent must be between (\d{1,3}) and (\d{1,3})",
+         "A bucket may be padded by another share",
+         (Way("VLLM_PROMPT_... and VLLM_DECODE_..._BUCKET_PAD_PERCENT from {1} to {2}, or unset"),)),
+        (r"Unexpected extra config keys for|[Ll]oader extra config is not supported",
+         "The loader does not know a key",
+         (Way("no --model-loader-extra-config, or only the keys that this --load-format has"),)),
         (r"block_size \((\d{1,9})\) must be <= max_num_batched_tokens",
          "A step takes fewer tokens than a block of the Mamba layers' cache",
          (Way.that_sets("more memory for activations", " or more", max_num_batched_tokens="{1}"),
@@ -572,6 +609,11 @@ ROWS: tuple[KnownError, ...] = (
         (r"invalid (tool call|reasoning) parser: (\S{1,80})",
          "There is no parser of this name",
          (Way("one of the names in the message instead of {2}, or a newer vLLM that has it"),)),
+        (r"(?:tool_parser:|reasoning_parser_name=)'?([^\s']{1,80})'? (?:which )?has not been registered",
+         "There is no parser of this name",
+         (Way("a name of this version instead of {1} (`vllm serve --help=all` lists them), or a newer "
+              "vLLM that has it"),
+          Way("--tool-parser-plugin or --reasoning-parser-plugin with the file that registers it"))),
         (r"(?:input|output)_size_per_partition|not aligned with the quantized weight shape|"
          r"not divisible by weight quantization|\bsize_[kn] must (?:be )?divisible by|"
          r"\bsize_[kn] = \d{1,9},? is not divisible by",
@@ -599,7 +641,8 @@ ROWS: tuple[KnownError, ...] = (
          "A size of the model does not divide among the ranks",
          (Way("a smaller --tensor-parallel-size, which divides the size that the error names",
               "each device holds more of the weights and of the KV cache"),)),
-        (r"(?:could not locate|couldn't find) .{0,80}tokens? .{0,40}in (?:the )?tokenizer",
+        (r"(?:could not locate|couldn't find) .{0,80}tokens? .{0,40}in (?:the )?tokenizer|"
+         r"cannot be used with the tokenizer of",
          "The parser that was chosen reads tokens that the tokenizer of this model does not have",
          (Way("--tool-call-parser or --reasoning-parser of the family of this model, as its card "
               "names it"),
@@ -647,7 +690,7 @@ ROWS: tuple[KnownError, ...] = (
               {"VLLM_XLA_CHECK_RECOMPILATION": "0"}),
           Way("requests as the warm-up foresees them (the frames above the line name the part: "
               "log-probabilities, samplers), or a newer tpu-inference", "what they do"))),
-        (r"provide the model as a positional argument",
+        (r"provide the model as a positional argument|should be provided as the first positional",
          "The name of the model is not where this version reads it",
          (Way("`vllm serve NAME ...`, the name first and no --model"),)),
         (r"validation errors? for (\w{0,40}Config)[;\s]{1,9}([\w.]{1,120})[;\s]{1,9}"

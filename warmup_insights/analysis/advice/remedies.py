@@ -31,6 +31,7 @@ from warmup_insights.analysis.advice.known_texts import (
 )
 from warmup_insights.analysis.advice.stated import (
     missing_remedy,
+    named_options,
     present,
     statement,
 )
@@ -43,6 +44,8 @@ Face libraries, Triton and the Gaudi bridge. The first row that matches counts, 
 text stands before a wide one."""
 _LEFT_OUT = re.compile(r"no --([a-z][a-z\d-]{2,60})(?=$|[,;])")
 """A way that leaves an option out, and nothing else."""
+_FEWER = re.compile(r"a smaller --([a-z-]{2,60}-size)(?![\w-])")
+"""A way that needs fewer of what a setting counts."""
 
 
 def known_error(message: str) -> Statement | None:
@@ -53,8 +56,9 @@ def known_error(message: str) -> Statement | None:
 
 def is_of_models_code(message: str, module: str) -> bool:
     """Whether an error is an assertion of the code of models, which is about no setting."""
-    is_assertion = message.startswith("AssertionError")
-    return is_assertion and module.startswith("vllm/model_executor/")
+    is_of_settings = module.endswith("/models/config.py")
+    is_models = module.startswith("vllm/model_executor/") and not is_of_settings
+    return is_models and message.startswith("AssertionError")
 
 
 def statement_of(
@@ -70,7 +74,7 @@ def statement_of(
             for way in known.ways
         )
         return replace(known, ways=(*ways, *more))
-    if is_of_models_code(message, module):
+    if is_of_models_code(message, module) and not named_options(message):
         return None
     return statement(message, stage, config)
 
@@ -96,6 +100,9 @@ def is_taken(way: Way, config: Mapping[str, Value]) -> bool:
         return all(
             str(config.get(name)) == str(value) for name, value in way.changes.items()
         )
+    fewer = _FEWER.match(way.suggestion)
+    if fewer is not None:
+        return str(config.get(fewer[1].replace("-", "_"))) == "1"
     match = _LEFT_OUT.match(way.suggestion)
     name = match[1].replace("-", "_") if match is not None else ""
     return name in config and not is_on(config[name])

@@ -13,7 +13,7 @@ from warmup_insights.analysis.advice.cause import (
 from warmup_insights.analysis.advice.change import Value, Way
 from warmup_insights.analysis.advice.facts import Failed, RunFacts
 from warmup_insights.analysis.advice.finding import Finding, rule
-from warmup_insights.analysis.advice.known_texts import EAGER
+from warmup_insights.analysis.advice.known_texts import EAGER, OTHER_WEIGHTS
 from warmup_insights.analysis.advice.remedies import known_error
 from warmup_insights.analysis.advice.rules_settings import probe_of
 from warmup_insights.analysis.advice.rules_start import kernel_caches
@@ -385,9 +385,17 @@ _SHAPES = re.compile(
 """What torch states where a tensor is copied into one of another shape."""
 
 
+_OF_QUANTISATION = re.compile(
+    r"/layers/quantization/|vllm_gaudi/ops/hpu_(?:awq|gptq|fp8|modelopt|compressed_tensors)"
+)
+
+
 def _of_other_weights(facts: RunFacts, found: Failed) -> Iterator[Way]:
-    """A weight of the checkpoint has another shape than its parameter, as it was loaded."""
+    """A weight of the checkpoint has another shape than its parameter, as it was loaded, or the
+    code of its quantisation refused it."""
     is_loading = (found.phase or "").startswith("load")
+    if not found.is_serving and _OF_QUANTISATION.search(found.module or ""):
+        yield OTHER_WEIGHTS
     if not is_loading or not _SHAPES.search(found.message):
         return
     if facts.summary.config.get("enable_expert_parallel") is True:

@@ -34,8 +34,8 @@ MAX_VALUE = 40
 _VERBS = (
     r"(?i:use(?! of\b)|try|set|consider|increase|decrease|reduce|lower|raise|disable|enable|remove|"
     r"unset|(?:re)?install|(?:up|down)grade|update|specify|provide|pass|add|select|choose|switch|"
-    r"adjust|ensure|make sure|run|launch|omit|leave|drop|turn (?:it )?o|avoid|build with|change|"
-    r"replace|do not|don't|explicitly set|check (?:that|if|whether|your|the) |verify|re-?run with|"
+    r"adjust|ensure|make sure|run|launch|omit|leave|drop|turn (?:it )?o|avoid|change|"
+    r"replace|follow|restart|start the|rebuild|build with|configure|pin the|do not|don't|explicitly set|check (?:that|if|whether|your|the) |verify|re-?run with|"
     r"either (?:set|use|install|enable|disable|remove|increase|reduce|lower|decrease|pass))"
 )
 _GERUNDS = (
@@ -44,7 +44,8 @@ _GERUNDS = (
     r"running|omitting)"
 )
 _ENDS = re.compile(
-    r"(?<=[.!?;])(?<!e\.g\.)(?<!i\.e\.)(?<!vs\.)\s+|\s(?=- )|(?<=[,:])\s+(?=please\b)"
+    r"(?<=[.!?;])(?<!e\.g\.)(?<!i\.e\.)(?<!vs\.)\s+|\s(?=- )|(?<=[,:])\s+(?=please\b)|"
+    r"(?<=[a-z]\.)(?=(?:Please|Try|Set|Use|Disable|Enable|Consider) )"
 )
 _LEAD = (
     r"(?i:(?:please|instead|otherwise|alternatively|hint:|you (?:can|may|must|should|need to|"
@@ -52,6 +53,7 @@ _LEAD = (
 )
 _REMEDY = re.compile(
     rf"^(?:- )?{_LEAD}{_VERBS}\b|"
+    rf"\b(?i:fix|workaround|solution) is to {_VERBS}|\bmust (?:not )?use [`'\"]?--[a-z]|"
     rf"\b(?i:please|try|you (?:can|may|must|should|need to))(?: also| either)?,? {_VERBS}|"
     rf"\b(?i:try|consider|by) (?:explicitly )?{_GERUNDS}\b|"
     rf"(?:[,;]|\b(?i:or)|\band) {_VERBS} (?:the )?[`'\"]?(?:--[a-z]|VLLM_)|"
@@ -82,7 +84,7 @@ _OPTION = re.compile(
     r"(?<![\w-])--[a-z][a-z\d-]{2,60}(?:=[\w.]{0,40}\w)?|"
     r"\b(?:VLLM|CUDA|NCCL|TRITON|TORCH|PYTORCH|RAY|HABANA|PT)_[A-Z\d]{1,20}_[A-Z\d_]{1,60}\b"
     r"(?:=[\w./-]{0,40}\w)?|\bHF_[A-Z_]{4,30}\b|"
-    r"\bpip3? install(?: -U| --upgrade)? [\"']?[\w.<>=~!\[\]-]{2,60}"
+    r"\bpip3? install(?: -U| --upgrade)? (?:'[^']{2,160}'|\"[^\"]{2,160}\"|[\w.<>=~!\[\]-]{2,60})"
 )
 _OPTION_NAME = re.compile(r"--[a-z][a-z\d-]{2,60}")
 _NAME = re.compile(r"(?<![\w.-])(?:--)?[a-z]{2,40}(?:[_-][a-z\d]{1,40}){1,8}(?![\w(-])")
@@ -91,10 +93,12 @@ _QUOTING = re.compile(
     r"^Worker failed with error '|', please check the stack trace above.*$"
 )
 _OF_PYTHON = re.compile(
-    r"requires? grad|missing \d{1,3} required|positional argument|keyword argument|"
-    r"object has no attribute|is not (?:subscriptable|iterable|callable)"
+    r"requires? grad|missing \d{1,3} required|takes .{1,40}positional argument|multiple values for|"
+    r"(?:unexpected|in) keyword argument|"
+    r"object has no attribute|is not (?:subscriptable|iterable|callable)|"
+    r"can only be called|get_current_vllm_config|only supports? [\w ]{0,30}\b[Tt]ensors?\b"
 )
-"""Texts of Python and of torch about a call, which no setting answers."""
+"""Texts of Python, of torch and of an engine about a call, which no setting answers."""
 _INTERNAL = re.compile(
     r"by this point|during init\b|file an? |must be a dataclass|unsupported type|of the same type|"
     r"before calling|only be called|\bcontiguous\b|\b[Tt]ensors?\b(?![ _-]parallel)|must not be None|\bdtype must\b"
@@ -105,11 +109,11 @@ _BY_ENGINE = re.compile(
     r"Syntax|Recursion|Unicode\w{0,10}|FileExists|JSONDecode)Error: )[\w.]{1,100}(?:Error|Exception): "
 )
 _REQUIRES = re.compile(
-    r"^(?P<subject>.{2,160}?) (?:currently |only |also )?(?<!not )(?:requires?|needs) "
-    r"(?P<object>(?![\d.]{1,12} ?[KMGT]?i?B\b).{2,300})"
+    r"^(?P<subject>.{2,160}?) (?:currently |only |also )?(?<!not )(?<!we )(?:(?:requires?|needs?) (?!to )|"
+    r"without (?=VLLM_\w{3,60}=))(?P<object>(?![\d.]{1,12} ?[KMGT]?i?B\b).{2,300})"
 )
 _IS_REQUIRED = re.compile(
-    r"^(?P<object>.{2,120}?) (?:package |library )?(?P<subject>(?:is|are) required\b)(?! because| by)"
+    r"^(?P<object>(?:(?! but ).){2,120}?) (?:package |library )?(?P<subject>(?:is|are) required\b)(?! because| by)"
 )
 _REFUSES = re.compile(
     r"(?:(?:is|are) (?:not |only )(?:yet |currently |yet currently )?(?:supported|available|"
@@ -119,7 +123,8 @@ _REFUSES = re.compile(
     r"cannot (?:both )?be (?:used|enabled|combined|set|paired|together)\b|cannot both\b|"
     r"\bonly (?:works?|one)\b|can only be\b|should only be set when\b|\bnot yet supported\b|"
     r"\bCannot (?:set|use|specify|enable|run|combine|have)\b|must be disabled|\bnot supported\b|"
-    r"\bbut no .{1,80} supports\b|\bconflicts with\b|"
+    r"\bbut no .{1,80} supports\b|\bconflicts with\b|(?:is|are) unsupported (?:with|on|for|by|in)\b|"
+    r"\bwas requested,? but\b|\bdoes not satisfy\b|\bsupports? [^.,;]{1,60} only(?=\.?$)|"
     r"\bnot implemented (?:for|with|on|yet)\b)"
 )
 _MUST = re.compile(
@@ -128,6 +133,11 @@ _MUST = re.compile(
     r"Unsupported|unsupported|not a valid|not set|not provided|not divisible|conflict\w{0,3}|without|"
     r"[Oo]nly one|more than one|do not fit|not found|unless|enough)\b"
 )
+_UNKNOWN = re.compile(
+    r"(?:Unknown|Unsupported|Unrecognized|Invalid) (?:(?P<name>[a-z]{2,40}(?:_[a-z]{1,40}){1,4})|"
+    r"(?P<kind>[\w ]{0,40}\b[Bb]ackend)):"
+)
+"""A value that is not there, of a setting or of something that is chosen."""
 _ANY_NAME = (
     r"(?P<name>(?<![\w-])--[a-z][a-z\d-]{2,60}|(?<![\w.])[a-z]{2,40}(?:_[a-z\d]{1,40}){1,6}|"
     r"\b(?:VLLM|CUDA|HIP|NCCL|HF|TRITON|TORCH|PYTORCH|PT|RAY|HABANA|FLASHINFER|UCX|TPU|OMP)"
@@ -135,7 +145,7 @@ _ANY_NAME = (
 )
 _NO_SUCH = re.compile(r"\b(?i:unknown|unsupported|invalid|unrecognized)\b")
 _LISTED = re.compile(
-    r"\b(?i:supported|valid|available|allowed|only support)\b[\w ]{0,30}"
+    r"\b(?i:supported|valid|available|allowed|registered|only support)\b[\w ]{0,30}"
     r"(?:\bare\b|\bis\b|:|=)"
 )
 """A value that is not there, and those that are."""
@@ -174,7 +184,11 @@ _FILLING = re.compile(
     r"(?i)\b(?:to|be|is|are|and|or|the|a|an|with|enabled|used|active|decoding)\b|[\s.,]{1,9}"
 )
 """What is left of a requirement that has nothing but words for features."""
-_GOT = re.compile(r",? (?:but )?\(?got |; got |, but ")
+_GIVEN_ONCE = re.compile(
+    r"\b(?:CUDA|ROCm|XPU|HPU|TPU|CPU|NVIDIA|AMD|Intel|GPUs?|models)\b"
+)
+"""What a start has or has not: its platform, device or model."""
+_GOT = re.compile(r",? (?:but )?\(?got |; got |, ?but ")
 """Before what there is instead of what has to be."""
 _DOTTED = re.compile(
     r"(?<![\w.-])((?:attention|compilation|kernel|speculative|eplb|profiler|structured_outputs|"
@@ -183,6 +197,8 @@ _DOTTED = re.compile(
 """A key of an option's value, as vLLM takes it on the command line as well."""
 _VALUE = re.compile(r"([a-z]{2,40}(?:_[a-z\d]{1,40}){1,6})=['\"]?([\w./-]{1,60})")
 """A setting and its value, with which a refusal begins."""
+_BEGINS = re.compile(rf"{_VALUE.pattern.partition('=')[0]} ")
+"""A setting with which a refusal begins."""
 _QUOTED_NAME = re.compile(r"[`']([a-z]{2,40}(?:_[a-z\d]{1,40}){1,6})[`']")
 _INSTALL = re.compile(
     r"\bpip3? install\b|\b(?:re)?install(?:ed|ing)?\b|\bupgrad(?:e|ing)\b|\bdowngrade\b",
@@ -274,9 +290,9 @@ def remedy_way(message: str, config: Mapping[str, Value]) -> Way | None:
     first = "the remedy that the error states"
     changes: Mapping[str, Value] = {}
     if len(options) == 1 and not _NEGATED.search(text):
-        match = next(
-            (m for m in _GIVEN.finditer(text) if m["name"] in options[0]), None
-        )
+        is_package = options[0].startswith("pip")
+        given_in = () if is_package else _GIVEN.finditer(text)
+        match = next((m for m in given_in if m["name"] in options[0]), None)
         given = _given(match, config) if match else Way(options[0])
         first, changes = f"{given.suggestion}, as the error states", given.changes
     return Way(
@@ -319,7 +335,7 @@ def without_library(
 def named_features(text: str, config: Mapping[str, Value]) -> list[Feature]:
     """Features that a text names and that the run may have and do without: those it has
     first; names of options are no words for features."""
-    text = _OPTION_NAME.sub("", text)
+    text = _VALUE.sub(r"\1", _OPTION_NAME.sub("", text))
     found = [
         feature
         for feature in FEATURES
@@ -371,7 +387,8 @@ def _sentence(
         return _refusal(
             text, _of_refusal(text, refused, config), config, is_configuring
         )
-    if match is not None and (is_configuring or not message.startswith("RuntimeError")):
+    is_of_code = message.startswith("RuntimeError") and not named_options(text)
+    if match is not None and (is_configuring or not is_of_code):
         return _requirement(match, text, config, is_configuring)
     return None
 
@@ -388,6 +405,9 @@ def _refused_value(
         listed = "one of those that the message lists, or a newer version that has it"
         way = Way(f"{listed}{present(message, config)}")
         return Statement("setting_refused", "The engine has no such value", (way,))
+    unknown = _no_such_value(text, config)
+    if unknown is not None:
+        return Statement("setting_refused", "The engine has no such value", (unknown,))
     if _INTERNAL.search(text):
         return None
     is_configuring = stage in CONFIGURING
@@ -402,6 +422,18 @@ def _refused_value(
         f"{quoted([text])}{present(text, config)}"
     )
     return Statement("setting_refused", title, (way,))
+
+
+def _no_such_value(text: str, config: Mapping[str, Value]) -> Way | None:
+    """Another value of the setting or feature that a text begins with, where it lists none."""
+    match = _UNKNOWN.match(text)
+    if match is None:
+        return None
+    if match["name"] and is_setting(match["name"], config):
+        return Way(f"another {place_of(match['name'], config)}", "what it does")
+    kind = match["kind"] or ""
+    ways = _ways_of_features(f"{kind} {kind.replace(' ', '_')}", config)
+    return next(iter(ways), None)
 
 
 def _within(name: str, limit: str, text: str, config: Mapping[str, Value]) -> Way:
@@ -456,6 +488,8 @@ def _with_needed(
         if way not in others
     ]
     words = Way(f"what the error requires: {quoted([needed])}{present(needed, config)}")
+    if not found and _GIVEN_ONCE.search(needed):
+        return [*others, words]
     return [*found, *others] if found else [words, *others]
 
 
@@ -466,8 +500,11 @@ def _left_out(text: str, config: Mapping[str, Value]) -> list[Way]:
     for name in named_options(text):
         if name.startswith("--"):
             own.append(Way(f"no {name.partition('=')[0]}", "what it does"))
-        elif "=" in name:
+        elif "=" in name or text.startswith(name):
             own.append(Way(f"{name.partition('=')[0]} unset", "what it does"))
+    setting = _BEGINS.match(text)
+    if setting is not None and is_setting(setting[1], config):
+        own.append(Way(f"no {place_of(setting[1], config)}", "what it does"))
     if value is not None:
         own.append(Way(f"another {value[1]} than {value[2]}", "what it does"))
     known = " ".join(way.suggestion for way in own).replace("_", "-")
