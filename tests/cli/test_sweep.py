@@ -315,6 +315,7 @@ SWEEPER = """
     from warmup_insights.cli import sweep as sweep_runs
     from warmup_insights.cli.endings import endings_as_interrupts
     signal.signal(signal.SIGINT, signal.default_int_handler)
+    signal.signal(signal.SIGHUP, signal.SIG_DFL)  # ignored where tests run under nohup
     program, db, label = sys.argv[1:]
     command = [sys.executable, program, db, label, "slow"]
     with endings_as_interrupts():
