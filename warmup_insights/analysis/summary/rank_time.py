@@ -106,6 +106,7 @@ def partition(
 
 DOWNLOAD = "download"
 ENCODER = "encoder_profile"
+BUILD = "kernel_build"
 CUT = "lines_cut_out"
 """Time between two phases where a person took lines out of the log."""
 
@@ -298,6 +299,8 @@ class RankTime:
 
     def mark(self, event: PhaseMarked, time: float) -> None:
         """A phase begins or ends, and its name is stated."""
+        if event.name == BUILD:
+            return self._built(event, time)
         if event.edge == "start":
             if (
                 event.name == "import"
@@ -327,6 +330,18 @@ class RankTime:
             self.spans.append(Span(event.name, began, time, BOUNDED))
         else:
             self.end(event.name, time, event.duration_s)
+
+    def _built(self, event: PhaseMarked, time: float) -> None:
+        """Kernels are built at their first use, inside of a stage that goes on (aiter
+        `jit/core.py`, TileLang `jit/kernel.py`)."""
+        if event.edge == "start":
+            self.marks[BUILD] = time
+            return
+        began = self.marks.pop(BUILD, None)
+        if event.duration_s is not None:
+            began = time - event.duration_s
+        if began is not None:
+            self.spans.append(Span(BUILD, began, time, MEASURED))
 
     def _profiled(self, time: float) -> None:
         """The profiling run is over where graphs are captured to estimate what they take
