@@ -228,10 +228,10 @@ class OpenRun:
     _front: _Front | None = None
     """Name of the process that has the engine's settings, with time and number of its
     last line, until another one prints."""
-    _openings: dict[_Opening, tuple[int | None, float | None]] = field(
+    _openings: dict[_Opening, tuple[int | None, float | None, str]] = field(
         default_factory=dict
     )
-    """Lines that open a start-up, by their place and process: pid and time."""
+    """Lines that open a start-up, by their place and process: pid, time and text."""
     _imports: Imports = field(default_factory=Imports)
     _version: str | None = None
     _only_pids: dict[str, int] = field(default_factory=dict)
@@ -469,7 +469,7 @@ class OpenRun:
         if rule.starts:
             self.actor = record.actor
             if len(self._openings) < MAX_OPENINGS:
-                opened = (record.pid, matched.time)
+                opened = (record.pid, matched.time, record.message)
                 self._openings[rule.starts, record.process] = opened
         name, pid = record.process, record.pid
         if is_foreign(matched.made):
@@ -503,11 +503,14 @@ class OpenRun:
 
     def _is_copy(self, matched: Matched) -> bool:
         """Whether a line that opened this start-up is there once more, of the same process
-        at the same time: the log was written twice, line by line."""
+        at the same time, or with the same text where processes have no names: the log was
+        written twice, line by line, or its first lines were pasted twice."""
         record, time = matched.record, matched.time
         opened = self._openings.get((matched.rule.starts, record.process))
-        known = None not in (record.pid, time)
-        return known and not self.is_ready and opened == (record.pid, time)
+        if opened is None or time is None or self.is_ready:
+            return False
+        is_same = record.pid is not None or opened[2] == record.message
+        return is_same and opened[:2] == (record.pid, time)
 
     def _is_rank(self, matched: Matched) -> bool:
         """Whether an engine core of another data parallel rank begins."""
@@ -696,6 +699,8 @@ class OpenRun:
             yield gap
         engine, device = self.evidence.engine(), self.evidence.device()
         ranks = self.ranks.count(is_one_process_each=device not in ("tpu", "neuron"))
+        if ranks is None and self.evidence.is_of_errors:
+            ranks = 0
         is_unstated = not self.ranks.are_shown and engine != REFERENCE
         if (engine, device, ranks) != (None, None, None):
             yield ConfigRecorded(
