@@ -312,6 +312,9 @@ SPAWNING = frozenset({"max_model_len", "task", PLATFORM})
 printed), and of one that each process prints."""
 IMPORTING = frozenset({PLATFORM, "plugins_loading", _TRITON})
 """Rules of lines that a process prints while it imports vLLM."""
+LISTED = IMPORTING | {"kernels_not_imported"}
+"""The same, with those that state what is missing: they are of the program that prints them,
+which may be one that lists what the machine has."""
 
 
 def imports_late(rule: LineRule, record: Record) -> bool:

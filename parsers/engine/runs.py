@@ -17,6 +17,7 @@ from parsers.engine.evidence import (
     CONFIG_STATED,
     ENGINE_CONFIG,
     IMPORTING,
+    LISTED,
     PARTED,
     PLATFORM,
     Evidence,
@@ -266,7 +267,7 @@ class OpenRun:
     def is_import(self) -> bool:
         """Whether all lines so far are of a process without a name that imports vLLM."""
         is_bare = not (self.pids or self.has_engine or self._openings)
-        return is_bare and self.above_engine <= IMPORTING
+        return is_bare and self.above_engine <= LISTED
 
     @property
     def is_excerpt(self) -> bool:
@@ -433,8 +434,9 @@ class OpenRun:
         """Whether a process that has no name yet imports vLLM after this start-up failed,
         was stopped or got ready, has its KV cache, loads its model, which all its workers
         do together, or long after its last line: it is of the next one, or of another
-        program."""
-        if not imports_unnamed(matched.rule, matched.record):
+        program. Ray repeats late what the workers of this one printed."""
+        is_import = imports_unnamed(matched.rule, matched.record)
+        if not is_import or matched.record.is_repeated:
             return False
         failures = self.tracker.failures
         is_end = failures.has_causes and not self._openings

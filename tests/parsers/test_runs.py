@@ -824,7 +824,21 @@ IMPORTED = (
 LISTING = "Collecting environment information...\n"
 
 
-@pytest.mark.parametrize("listing", [IMPORTED + LISTING, LISTING + "x\n" + IMPORTED])
+NO_KERNELS = (
+    "WARNING 08-29 11:55:28 _custom_ops.py:17] Failed to import from vllm._C with "
+    "ImportError('libcuda.so.1: cannot open shared object file')\n"
+)
+
+
+@pytest.mark.parametrize(
+    "listing",
+    [
+        IMPORTED + LISTING,
+        LISTING + "x\n" + IMPORTED,
+        LISTING + NO_KERNELS,
+        NO_KERNELS + LISTING,
+    ],
+)
 def test_a_program_that_lists_what_the_machine_has_starts_no_engine(listing):
     assert read(listing)[0] == {}
     start = CACHE.format("02 10:00:10", "50,000")
