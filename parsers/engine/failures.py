@@ -38,7 +38,7 @@ from warmup_insights.secrets import mask_text
 
 _WRAPPER = re.compile(
     r"Engine core initialization failed|WorkerProc initialization failed|"
-    r"EngineDeadError|EngineCore encountered an issue|Engine process failed to start|"
+    r"EngineDeadError|EngineCore encountered an issue|Engine process (?:failed to start|\(pid \d{1,9}\) died)|"
     r"See stack trace|[Cc]heck the stack trace above|Engine loop (?:has died|is not)|"
     r"Background loop has errored|cancelled|\d{1,4} validation errors? for |"
     r"Worker failed with error |Error raised in subprocess:|failed in the TorchScript interpreter|RayTaskError\("

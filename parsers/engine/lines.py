@@ -486,7 +486,8 @@ class LineParser:
         if run is None:
             # The end of a traceback may be all of it; its prefix shows whose it is.
             is_own = record.process is not None and any(map(is_cause, made))
-            is_own = is_own or (record.level is not None and any(map(is_at_work, made)))
+            serves = any(is_at_work(m) or isinstance(m, RequestLine) for m in made)
+            is_own = is_own or (record.level is not None and serves)
             # Any web server gets ready, and a name in front is that of vLLM's.
             is_web = record.process is None and any(
                 isinstance(m, ServerReady) for m in made

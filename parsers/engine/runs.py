@@ -9,7 +9,7 @@ from typing import Any
 
 from msgspec import structs
 
-from parsers.base import LineRule, Made
+from parsers.base import LineRule, Made, module_of
 from parsers.dialects.reference import ENGINE as REFERENCE
 from parsers.engine.dispatch import Matched
 from parsers.engine.envelope import OF_VLLM, Record
@@ -130,6 +130,9 @@ _COORDINATOR = "Started DP Coordinator process"
 `v1/engine/utils.py launch_core_engines`)."""
 _OVERRIDES = "env_override.py"
 """A process that inherits what its parent set for NCCL imports vLLM (until v0.10)."""
+_CONFIGURING = ("config.py", "arg_utils.py")
+"""Modules that print while an engine is configured (vLLM `config.py`, `engine/arg_utils.py`,
+`transformers_utils/config.py`)."""
 _CORE = "Initializing a V1 LLM engine"
 STOPPING = "[shutdown] "
 """How lines begin of a server that stops its engine's process, and of that process (vLLM
@@ -241,6 +244,7 @@ class OpenRun:
     """Of processes that printed lines of the engine; None for one without a name."""
     _has_devices: bool = False
     """A line stated of how many devices the engine is."""
+    _is_configuring: bool = False
     _is_parted: bool = False
     """One process makes several engines."""
     _address: str | None = None
@@ -623,6 +627,7 @@ class OpenRun:
             return ()
         front = self._front
         spawned = () if front is None else self._spawned(front, time, line, record)
+        spawned = (*spawned, *self._configured(time, line, record))
         if not is_own and record.pid in self.pids:
             # The first lines of the next start are of a server, or of a process without a name.
             is_child = not (record.process or FRONT[0]).startswith(FRONT)
@@ -638,6 +643,16 @@ class OpenRun:
             self._gaps.append(gap)
         has_gaps = self._gaps or self._before_gaps is not None
         return (*spawned, *self._gaps_before()) if is_own and has_gaps else spawned
+
+    def _configured(
+        self, time: float, line: int, record: Record
+    ) -> Iterator[PhaseMarked]:
+        """The beginning of the configuration where no line of arguments shows it."""
+        is_first = not (self._is_configuring or self._openings or self.has_engine)
+        is_named = record.process is not None or record.pid is not None
+        if is_first and not is_named and module_of(record.file) in _CONFIGURING:
+            self._is_configuring = True
+            yield PhaseMarked(name="configure", edge="start", time=time, line=line)
 
     def _gaps_before(self) -> tuple[GapSeen, ...]:
         """The gaps that waited for a line of this start."""

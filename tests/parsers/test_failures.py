@@ -2120,3 +2120,16 @@ def test_an_error_that_a_page_quotes_above_the_log_is_none_of_another_start():
     )
     runs, _ = read(text)
     assert len(runs) == 1
+
+
+def test_an_engine_of_v0_that_took_a_request_had_started():
+    """vLLM 0.9 `engine/multiprocessing/client.py run_heartbeat_loop`."""
+    text = (
+        "INFO 07-04 11:32:50 [engine.py:317] Added request chatcmpl-0ff8.\n"
+        "ERROR 07-04 11:33:12 [client.py:307] RuntimeError('Engine process (pid 36) died.')\n"
+        "INFO:     Shutting down\n"
+    )
+    summary = folded(events(text)).summary
+    assert summary.failure is None
+    assert summary.serving.end.kind == "error"
+    assert summary.serving.end.message == "RuntimeError: Engine process (pid 36) died."

@@ -48,6 +48,19 @@ def test_the_profiling_run_goes_on_behind_its_first_run_of_the_model():
     assert phases(text)["profile_run"] == 11.0
 
 
+def test_a_program_configures_its_engine_behind_its_imports():
+    """With no line of arguments, as vLLM 0.7 to 0.9 in a program."""
+    log = "INFO 05-11 07:51:{} [{}] {}\n".format
+    text = log(38, "__init__.py:239", "Automatically detected platform cpu.")
+    text += log(41, "config.py:2951", "Casting torch.float16 to torch.bfloat16.")
+    text += log(49, "config.py:713", "This model supports multiple tasks: {'embed', "
+                "'generate'}. Defaulting to 'generate'.")  # fmt: skip
+    text += log(50, "llm_engine.py:243", "Initializing a V0 LLM engine (v0.9.0) with "
+                "config: model='a/b'")  # fmt: skip
+    found = phases(text)
+    assert (found["import"], found["configure"]) == (3.0, 9.0)
+
+
 TILELANG = (
     "(EngineCore pid=7) 2026-07-16 10:00:{:02d}  [TileLang:tilelang.jit.kernel:INFO] "
     "(kernel.py:1): TileLang {} to compile kernel `a`\n"
