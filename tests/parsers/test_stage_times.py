@@ -48,6 +48,15 @@ def test_the_profiling_run_goes_on_behind_its_first_run_of_the_model():
     assert phases(text)["profile_run"] == 11.0
 
 
+def test_time_before_a_failure_that_lies_over_cut_lines_is_no_unlogged_time():
+    text = HEAD + line(
+        25, "m.py:1", "Model loading took 5.00 GiB memory and 10.0 seconds"
+    )
+    text += "...\n" + line(29, "core.py:1349", "EngineCore failed to start.", "ERROR")
+    text += line(29, "core.py:1349", "ValueError: no such kernel", "ERROR")
+    assert phases(text)["lines_cut_out"] >= 4.0
+
+
 def test_a_program_configures_its_engine_behind_its_imports():
     """With no line of arguments, as vLLM 0.7 to 0.9 in a program."""
     log = "INFO 05-11 07:51:{} [{}] {}\n".format

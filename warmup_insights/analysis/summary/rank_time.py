@@ -552,7 +552,12 @@ class RankTime:
 
     def take_failure(self, event: Failure, time: float) -> None:
         """What fails in a stage without a first line of its own was in it since the line
-        before; the bars of a capture state how long it had run."""
+        before; the bars of a capture state how long it had run. What is cut out is unknown."""
+        if self.is_cut and self.last is not None and time - self.last >= 2 * STAMP_S:
+            self.spans.append(Span(CUT, self.last, time, ASSUMED))
+            self.current = self.current_since = None
+            self.last, self.is_cut = time, False
+            return
         is_drawn = event.phase is not None and event.phase in (*PHASES, self.bar_phase)
         if event.phase == CAPTURES and CAPTURES not in self.ended:
             self.end(CAPTURES, time, self.captured_s or None)
