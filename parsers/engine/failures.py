@@ -491,9 +491,11 @@ class Failures:
                 yield c.phase
 
     def _is_vague(self, cause: _Cause) -> bool:
-        """Whether it may be of one request, or of another program that made it."""
-        is_foreign = cause.is_bare and cause.phase != AT_WORK
-        return self.is_ready or (self.was_at_work and is_foreign)
+        """Whether it may be of one request, or of another program that made it: what leaves
+        the loop of an engine without a logger ended its process."""
+        if cause.is_bare and cause.phase == AT_WORK:
+            return False
+        return self.is_ready or (self.was_at_work and cause.is_bare)
 
     @property
     def _is_gone(self) -> bool:
