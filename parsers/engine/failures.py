@@ -123,6 +123,8 @@ _NOT_BOUND = "error while attempting to bind on address"
 """What uvicorn prints right below `Application startup complete.` and ends with, where it
 makes the socket itself (`server.py startup`; vLLM made none before 0.6.4)."""
 MAX_CAUSES = 64
+LONG_OVER_S = 600.0
+"""The processes of an engine that failed have ended by then."""
 _BIND_LINES = 5
 """Further below readiness it is another program that does not get its port."""
 MAX_FRAMES = 200
@@ -270,7 +272,7 @@ class Failures:
         module: str | None = None,
     ) -> None:
         """Keep a line; which of them is the cause shows at the end."""
-        if self._is_answer(made, origin):
+        if self._is_answer(made, origin) or self._is_long_over(origin):
             return
         is_wrapper = _WRAPPER.search(made.message) is not None
         # A server that fails in its own set-up stops its engine, and prints why after that.
@@ -331,6 +333,13 @@ class Failures:
         if call is None or made.is_heading or origin.time != call.time:
             return False
         return origin.rank == call.rank and origin.line - call.line <= MAX_FRAMES
+
+    def _is_long_over(self, origin: Origin) -> bool:
+        """Whether a server's engine was gone long before: what follows is of another one."""
+        last = self._causes[-1].origin.time if self._causes else None
+        if not self.is_ready or last is None or origin.time is None:
+            return False
+        return origin.time - last > LONG_OVER_S and self._is_certain()
 
     def follow_last(self, origin: Origin) -> None:
         """What comes was raised because of the error of this rank that was printed last."""

@@ -2133,6 +2133,8 @@ def test_an_engine_of_v0_that_took_a_request_had_started():
     assert summary.failure is None
     assert summary.serving.end.kind == "error"
     assert summary.serving.end.message == "RuntimeError: Engine process (pid 36) died."
+    later = "ERROR 07-04 12:41:08 [engine.py:366] ValueError: of the next start\n"
+    assert folded(events(text + later)).summary.serving == summary.serving
 
 
 def test_what_a_program_raises_that_waits_for_its_answers_ends_it():
