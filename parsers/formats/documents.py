@@ -189,7 +189,7 @@ _STAMP = re.compile(rb"\d\d-\d\d[ T]\d\d:\d\d:\d\d(?:[.,]\d{1,9})?")
 _FRONT = 200
 """Bytes of a line in which its time stands."""
 _LOOKED_AT = 64 << 10
-_FEWEST_STEPS = 5
+_FEWEST_STEPS = 3
 """Changes of the time that show in which order lines stand."""
 
 
