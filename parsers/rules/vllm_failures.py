@@ -125,9 +125,10 @@ def _not_bound(match: re.Match[str]) -> list[Made]:
 
 
 def _of_runpod(match: re.Match[str]) -> Made:
+    text = match["text"].partition("; <traceback object")[0].removesuffix("\\n")
     if match["name"] is None:
-        return FailureLine(match["text"], "error", is_heading=True)
-    return FailureLine(f"{match['name']}: {match['text']}")
+        return FailureLine(text, "error", is_heading=True)
+    return FailureLine(f"{match['name']}: {text}")
 
 
 def _thrown(match: re.Match[str]) -> Made:
@@ -392,7 +393,7 @@ FAILURE_RULES: tuple[LineRule, ...] = (
         # RunPod's worker-vllm `src/engine.py`, and `rp_job.py` of RunPod's library.
         r".{0,120}?(?:(?=Error initializing vLLM engine: )|"
         r"Uncaught exception \| <class '(?P<name>[\w.]{1,80})'>; )"
-        r"(?P<text>.{1,1500}?)(?:; <traceback object at \w{1,20}>;?)?(?:\\n)?\s*$",
+        r"(?P<text>.{1,1500})",
         _of_runpod,
         Sample(
             "engine.py :116  2025-03-24 18:13:28,839 Error initializing vLLM engine: "
