@@ -9,7 +9,6 @@ import re
 from calendar import isleap
 from dataclasses import dataclass
 from datetime import datetime, timedelta, timezone, tzinfo
-from itertools import chain
 from zoneinfo import ZoneInfo
 
 from warmup_insights.errors import SettingError
@@ -19,18 +18,9 @@ _OUTER = re.compile(
     r"(?P<zone>Z|[+-]\d\d:?\d\d)?\]?(?P<end> \| | \|$|[ \t]|$)"
 )
 _DATED = re.compile(r"20([2-9]\d)-(\d\d)-(\d\d)[T -]\d\d:\d\d:\d\d")
-_DUMPED = re.compile(r"err_execute_model_input_20([2-9]\d)(\d\d)(\d\d)-\d{6}")
-"""What V0 calls the file of an input that failed (`worker/model_runner_base.py`)."""
 _ENGINE_STAMP = re.compile(r"(?:INFO|DEBUG|WARNING|ERROR) (\d\d)-(\d\d) \d\d:\d\d:\d\d")
 _BUILD = re.compile(r"\+\w{1,40}\.d(20[2-9]\d)(\d\d)(\d\d)(?!\d)")
 _VERSION_MARKS = ("LLM engine (v0.", "API server version 0.", " version 0.")
-_BESIDE_MARKS = ("vLLM Version", "(VllmWorker rank=")
-_BESIDE = re.compile(
-    r"vLLM Version {0,30}: 0\.(\d{1,2})\.(\d{1,2})(\.?(?:dev|rc))?|\(VllmWorker rank="
-)
-"""What `collect_env.py` lists; workers have this name since 0.8 (`v1/executor/
-multiproc_executor.py`)."""
-_NAMED_RANK = 8
 _VERSION = re.compile(
     r"(?:LLM engine \(v|API server version |[█▀ ] version )0\.(\d{1,2})\.(\d{1,2})(\.?(?:dev|rc))?"
 )
@@ -142,8 +132,7 @@ def zone_of(name: str | None) -> tzinfo | None:
 def year_in(text: str) -> tuple[int, str] | None:
     """The year of the first timestamp without one, and what in the text shows it.
 
-    `log`: a full timestamp of another logger or log shipper, or of a file that the engine
-    wrote, at most a day away. `build`: the
+    `log`: a full timestamp of another logger or log shipper, at most a day away. `build`: the
     date of the build in the engine's version; the log is not older than that. `release`:
     the first time after the release of that version, which is a guess, and none where the
     file was written before.
@@ -152,7 +141,7 @@ def year_in(text: str) -> tuple[int, str] | None:
     day = _day_of_year(first[1], first[2]) if first is not None else None
     if first is None or day is None:
         return None
-    for match in chain(_DATED.finditer(text), _DUMPED.finditer(text)):
+    for match in _DATED.finditer(text):
         other = _day_of_year(match[2], match[3])
         is_part = text[max(0, match.start() - 1) : match.start()].isdigit()
         if other is not None and abs(other - day) <= 1 and not is_part:
@@ -170,15 +159,12 @@ def year_in(text: str) -> tuple[int, str] | None:
 
 def _release_in(text: str) -> tuple[int, int, int] | None:
     """The first day on which the version of vLLM that a text states can have run."""
-    version = None
-    for marks, pattern in ((_VERSION_MARKS, _VERSION), (_BESIDE_MARKS, _BESIDE)):
-        if version is None and any(mark in text for mark in marks):
-            version = pattern.search(text)
+    is_stated = any(mark in text for mark in _VERSION_MARKS)
+    version = _VERSION.search(text) if is_stated else None
     if version is None:
         return None
     # A version between releases is older than the one that it is named after.
-    is_between = version[2] == "0" and version[3] is not None
-    minor = int(version[1] or _NAMED_RANK) - is_between
+    minor = int(version[1]) - (version[2] == "0" and version[3] is not None)
     known = _RELEASED.get(min(minor, max(_RELEASED)))
     if known is None:
         return None

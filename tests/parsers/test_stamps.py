@@ -216,26 +216,6 @@ def test_a_log_is_not_older_than_the_release_of_the_engine(day, version, year):
     assert (year_of(run), run.year_from) == (year, "release")
 
 
-@pytest.mark.parametrize(
-    ("beside", "year", "source"),
-    [
-        ("vLLM Version: 0.6.6.post1\n", 2024, "release"),
-        ("vLLM Version                 : 0.9.2.dev29+gc7ea0b56c\n", 2025, "release"),
-        # So called since 0.8 (`v1/executor/multiproc_executor.py`), in 2025.
-        ("(VllmWorker rank=1 pid=9) text\n", 2025, "release"),
-        # `worker/model_runner_base.py dump_input_when_exception`.
-        ("written to /tmp/err_execute_model_input_20241217-032204.pkl\n", 2024, "log"),
-    ],
-)
-def test_what_stands_beside_a_log_shows_its_year(beside, year, source):
-    line = (
-        "ERROR 12-17 03:22:04 [core.py:390] EngineCore hit an exception: Traceback (most "
-        "recent call last):\n"
-    )
-    run = started(line + beside, not_after=LATER)
-    assert (year_of(run), run.year_from) == (year, source)
-
-
 @pytest.mark.parametrize(("day", "version"), [("01-10", "0.19.0"), ("06-01", "0.33.0")])
 def test_a_log_is_not_younger_than_its_file(day, version):
     run = started(VERSION.format(day, version), not_after=LATER)
