@@ -220,13 +220,14 @@ class LogReader:
         data = self._all_of(blocks, documents.MAX_BYTES, document.what)
         if data is None:
             return
-        if document.note:
-            self.report.add_problem(f"{self._name} {document.note}")
         text = document.text_of(data)
         if text is None:
             # Not a whole document after all: its lines may still hold a log.
             text = data.decode("utf-8", "replace")
+            document = document._replace(note="")
         yield from self._lines([text.encode()])
+        if document.note and self.num_runs:
+            self.report.add_problem(f"{self._name} {document.note}")
 
     def _profile(self, blocks: Iterable[bytes]) -> Iterator[Batch]:
         events: list[Event] = []

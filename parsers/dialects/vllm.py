@@ -13,6 +13,7 @@ from parsers.engine.signals import (
     StatisticsLine,
 )
 from parsers.rules.ascend import ASCEND_RULES
+from parsers.rules.metal import METAL_RULES
 from parsers.rules.neuron import NEURON_RULES
 from parsers.rules.vllm_compile import COMPILE_RULES
 from parsers.rules.vllm_failures import FAILURE_RULES
@@ -91,11 +92,13 @@ _OTHER: tuple[LineRule, ...] = (
             "custom fusions",
             "While executing %",
             "Clear dynamo cache",
+            "vLLM environment variable",
         ),
         r"(?:Using (?:\S{1,60} data type to store kv cache\.|model weights format|"
         r"(?:DeepSeek's )?\S{1,60} KV cache (?:layout|format)|KV cache scaling factor )|"
         r"Detected (?:EAGLE|MTP) model (?!.{0,200}Sharing target)|Detected quantization_config|"
         r"Clear dynamo cache and cached dynamo bytecode|"
+        r"Unknown vLLM environment variable detected: |"
         r"CPU offload is not supported with torch\.compile yet|"
         r"Overwriting default Qwix quantization|=+compilation_config|"
         r"Enabled custom fusions|Reducing Torch parallelism|While executing %|"
@@ -117,6 +120,6 @@ DIALECT = Dialect(
         *CONFIG_RULES, *LOAD_RULES, *COMPILE_RULES, *END_RULES, *FAILURE_RULES, *SHUTDOWN_RULES,
         *GRAPH_RULES,
         *MEMORY_RULES, *KV_CACHE_RULES, *KERNEL_RULES, *STAGE_RULES, *NOTE_RULES,
-        *REQUEST_RULES, *NEURON_RULES, *ASCEND_RULES, *_OTHER,
+        *REQUEST_RULES, *NEURON_RULES, *ASCEND_RULES, *METAL_RULES, *_OTHER,
     ),
 )  # fmt: skip

@@ -18,6 +18,7 @@ from typing import NamedTuple
 from parsers.base import LineRule, Made, module_of
 from parsers.dialects.reference import ENGINE as REFERENCE
 from parsers.engine.envelope import Record
+from parsers.engine.failures import names_engine
 from parsers.engine.signals import BarUpdate, FailureLine
 from parsers.engine.steps import STEP_BARS
 from warmup_insights.model.events import ConfigRecorded
@@ -37,9 +38,12 @@ _OF_TORCH_NPU = re.compile(r"\bacl(?:nn|rt)[A-Z]|\baclnn operator|ERR\d{5} PTA "
 _OF_AITER = re.compile(r"\[(?i:aiter)\]")
 """How AMD's library of kernels begins what it prints."""
 _OF_NEURON = re.compile(
-    r"Failed to execute the model status=\d|^Could not load the model status=\d"
+    r"Failed to execute the model status=\d|^Could not load the model status=\d|"
+    r"\bnrt_\w{1,60} status=\d"
 )
 """What the Neuron runtime answered, in errors of torch_neuronx."""
+_NAMED_CUDA = re.compile(r"\bdevice cuda:\d")
+"""A device of torch, which calls that of ROCm so too."""
 _OF_TORCH = re.compile(
     r"\b(CUDA|HIP|XPU|NPU) (?:error: |function error: |out of memory\. Tried to allocate)"
 )
@@ -165,6 +169,8 @@ class Evidence:
         self._printers: set[tuple[str | None, str | None, int | None]] = set()
         """Modules with the names and pids of processes."""
         self._is_vllm = False
+        self._is_named = False
+        """Whether an error names vLLM's engine or its device."""
         self._is_no_cuda = False
 
     def add_line(self, record: Record) -> bool:
@@ -208,6 +214,9 @@ class Evidence:
         for item in made:
             if isinstance(item, FailureLine):
                 self._add_device(_device_of_error(item.message), OWN)
+                is_on_cuda = _NAMED_CUDA.search(item.message) is not None
+                self._add_device("cuda" if is_on_cuda else None, SHARED)
+                self._is_named |= is_on_cuda or names_engine(item.message)
             elif isinstance(item, BarUpdate):
                 self._add_device("cuda" if "CUDA" in item.name else None, SHARED)
                 self._add_device("hpu" if item.name in STEP_BARS else None, OWN)
@@ -268,7 +277,15 @@ class Evidence:
                 return ranked[0][0]
             if ranked or device is not None:
                 return None
-        return "vllm" if self._devices or self._is_vllm else None
+        is_vllm = self._is_vllm or self._is_named
+        return "vllm" if self._devices or is_vllm else None
+
+    @property
+    def is_of_errors(self) -> bool:
+        """Whether no line but those of errors shows engine and device, which leaves the number
+        of ranks unknown."""
+        is_own = any(strength > SHARED for strength in self._devices.values())
+        return self._is_named and not (self._is_vllm or self._engines or is_own)
 
     def contradiction(self) -> str | None:
         """The devices that have evidence of their own besides the chosen one."""
@@ -295,6 +312,9 @@ SPAWNING = frozenset({"max_model_len", "task", PLATFORM})
 printed), and of one that each process prints."""
 IMPORTING = frozenset({PLATFORM, "plugins_loading", _TRITON})
 """Rules of lines that a process prints while it imports vLLM."""
+LISTED = IMPORTING | {"kernels_not_imported"}
+"""The same, with those that state what is missing: they are of the program that prints them,
+which may be one that lists what the machine has."""
 
 
 def imports_late(rule: LineRule, record: Record) -> bool:

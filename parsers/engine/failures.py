@@ -38,7 +38,7 @@ from warmup_insights.secrets import mask_text
 
 _WRAPPER = re.compile(
     r"Engine core initialization failed|WorkerProc initialization failed|"
-    r"EngineDeadError|EngineCore encountered an issue|Engine process failed to start|"
+    r"EngineDeadError|EngineCore encountered an issue|Engine process (?:failed to start|\(pid \d{1,9}\) died)|"
     r"See stack trace|[Cc]heck the stack trace above|Engine loop (?:has died|is not)|"
     r"Background loop has errored|cancelled|\d{1,4} validation errors? for |"
     r"Worker failed with error |Error raised in subprocess:|failed in the TorchScript interpreter|RayTaskError\("
@@ -123,6 +123,8 @@ _NOT_BOUND = "error while attempting to bind on address"
 """What uvicorn prints right below `Application startup complete.` and ends with, where it
 makes the socket itself (`server.py startup`; vLLM made none before 0.6.4)."""
 MAX_CAUSES = 64
+LONG_OVER_S = 600.0
+"""The processes of an engine that failed have ended by then."""
 _BIND_LINES = 5
 """Further below readiness it is another program that does not get its port."""
 MAX_FRAMES = 200
@@ -270,7 +272,7 @@ class Failures:
         module: str | None = None,
     ) -> None:
         """Keep a line; which of them is the cause shows at the end."""
-        if self._is_answer(made, origin):
+        if self._is_answer(made, origin) or self._is_long_over(origin):
             return
         is_wrapper = _WRAPPER.search(made.message) is not None
         # A server that fails in its own set-up stops its engine, and prints why after that.
@@ -331,6 +333,13 @@ class Failures:
         if call is None or made.is_heading or origin.time != call.time:
             return False
         return origin.rank == call.rank and origin.line - call.line <= MAX_FRAMES
+
+    def _is_long_over(self, origin: Origin) -> bool:
+        """Whether a server's engine was gone long before: what follows is of another one."""
+        last = self._causes[-1].origin.time if self._causes else None
+        if not self.is_ready or last is None or origin.time is None:
+            return False
+        return origin.time - last > LONG_OVER_S and self._is_certain()
 
     def follow_last(self, origin: Origin) -> None:
         """What comes was raised because of the error of this rank that was printed last."""
@@ -491,9 +500,11 @@ class Failures:
                 yield c.phase
 
     def _is_vague(self, cause: _Cause) -> bool:
-        """Whether it may be of one request, or of another program that made it."""
-        is_foreign = cause.is_bare and cause.phase != AT_WORK
-        return self.is_ready or (self.was_at_work and is_foreign)
+        """Whether it may be of one request, or of another program that made it: what leaves
+        the loop of an engine without a logger ended its process."""
+        if cause.is_bare and cause.phase == AT_WORK:
+            return False
+        return self.is_ready or (self.was_at_work and cause.is_bare)
 
     @property
     def _is_gone(self) -> bool:

@@ -27,6 +27,7 @@ from parsers.engine.evidence import (
     API_SERVER,
     ENGINE_CONFIG,
     IMPORTING,
+    LISTED,
     MAX_PROCESSES,
     SPAWNING,
     imports_late,
@@ -395,7 +396,9 @@ class LineParser:
                 self._withdraw(run)
             return True
         is_near = matched.line - stream.listed_line < LISTED_LINES
-        return is_near and imports_unnamed(matched.rule, matched.record)
+        return (
+            is_near and matched.rule.name in LISTED and matched.record.process is None
+        )
 
     def _withdraw(self, run: OpenRun) -> None:
         """Take back the last run, unless some of its events were given already."""
@@ -483,7 +486,8 @@ class LineParser:
         if run is None:
             # The end of a traceback may be all of it; its prefix shows whose it is.
             is_own = record.process is not None and any(map(is_cause, made))
-            is_own = is_own or (record.level is not None and any(map(is_at_work, made)))
+            serves = any(is_at_work(m) or isinstance(m, RequestLine) for m in made)
+            is_own = is_own or (record.level is not None and serves)
             # Any web server gets ready, and a name in front is that of vLLM's.
             is_web = record.process is None and any(
                 isinstance(m, ServerReady) for m in made

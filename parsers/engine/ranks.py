@@ -285,7 +285,11 @@ class RankTable:
         workers = len(self._unnumbered) + has_driver if self._unnumbered else 0
         product = self._num_workers
         if is_one_process_each and not 0 < self._world_size < product:
-            workers = max(workers, product * (self._num_engines or 1))
+            own = product * (self._num_engines or 1)
+            # An actor of Ray that is no rank stands in for the driver (V0
+            # `executor/ray_gpu_executor.py`).
+            is_known = self._sizes and not self._has_engines
+            workers = own if is_known else max(workers, own)
         seen = max(max(stated, default=-1) + 1, workers, self._world_size)
         is_count = _is_count(stated) and not self._is_part_of_grid()
         if not (self._world_size or self._sizes or is_count):
@@ -414,8 +418,10 @@ class RankTable:
     def _next_unnumbered(self, pid: int | None) -> int | None:
         """V0: rank 0 has no prefix, the others differ by their pid. With as many workers
         as ranks it has one (vLLM `ray_distributed_executor.py`, `use_ray_spmd_worker`), as
-        below an engine core."""
-        if pid is None:
+        below an engine core. The only rank of an engine on CPU is such a process too
+        (`executor/cpu_executor.py`, 0.6)."""
+        is_alone = self._sizes and self._num_workers == 1 and not self._has_engines
+        if pid is None or is_alone:
             return None
         if pid not in self._unnumbered:
             if len(self._unnumbered) >= MAX_RANKS:

@@ -9,7 +9,7 @@ from typing import Any
 
 from msgspec import structs
 
-from parsers.base import LineRule, Made
+from parsers.base import LineRule, Made, module_of
 from parsers.dialects.reference import ENGINE as REFERENCE
 from parsers.engine.dispatch import Matched
 from parsers.engine.envelope import OF_VLLM, Record
@@ -17,6 +17,7 @@ from parsers.engine.evidence import (
     CONFIG_STATED,
     ENGINE_CONFIG,
     IMPORTING,
+    LISTED,
     PARTED,
     PLATFORM,
     Evidence,
@@ -129,6 +130,9 @@ _COORDINATOR = "Started DP Coordinator process"
 `v1/engine/utils.py launch_core_engines`)."""
 _OVERRIDES = "env_override.py"
 """A process that inherits what its parent set for NCCL imports vLLM (until v0.10)."""
+_CONFIGURING = ("config.py", "arg_utils.py")
+"""Modules that print while an engine is configured (vLLM `config.py`, `engine/arg_utils.py`,
+`transformers_utils/config.py`)."""
 _CORE = "Initializing a V1 LLM engine"
 STOPPING = "[shutdown] "
 """How lines begin of a server that stops its engine's process, and of that process (vLLM
@@ -228,10 +232,10 @@ class OpenRun:
     _front: _Front | None = None
     """Name of the process that has the engine's settings, with time and number of its
     last line, until another one prints."""
-    _openings: dict[_Opening, tuple[int | None, float | None]] = field(
+    _openings: dict[_Opening, tuple[int | None, float | None, str]] = field(
         default_factory=dict
     )
-    """Lines that open a start-up, by their place and process: pid and time."""
+    """Lines that open a start-up, by their place and process: pid, time and text."""
     _imports: Imports = field(default_factory=Imports)
     _version: str | None = None
     _only_pids: dict[str, int] = field(default_factory=dict)
@@ -240,6 +244,7 @@ class OpenRun:
     """Of processes that printed lines of the engine; None for one without a name."""
     _has_devices: bool = False
     """A line stated of how many devices the engine is."""
+    _is_configuring: bool = False
     _is_parted: bool = False
     """One process makes several engines."""
     _address: str | None = None
@@ -266,7 +271,7 @@ class OpenRun:
     def is_import(self) -> bool:
         """Whether all lines so far are of a process without a name that imports vLLM."""
         is_bare = not (self.pids or self.has_engine or self._openings)
-        return is_bare and self.above_engine <= IMPORTING
+        return is_bare and self.above_engine <= LISTED
 
     @property
     def is_excerpt(self) -> bool:
@@ -433,8 +438,9 @@ class OpenRun:
         """Whether a process that has no name yet imports vLLM after this start-up failed,
         was stopped or got ready, has its KV cache, loads its model, which all its workers
         do together, or long after its last line: it is of the next one, or of another
-        program."""
-        if not imports_unnamed(matched.rule, matched.record):
+        program. Ray repeats late what the workers of this one printed."""
+        is_import = imports_unnamed(matched.rule, matched.record)
+        if not is_import or matched.record.is_repeated:
             return False
         failures = self.tracker.failures
         is_end = failures.has_causes and not self._openings
@@ -469,7 +475,7 @@ class OpenRun:
         if rule.starts:
             self.actor = record.actor
             if len(self._openings) < MAX_OPENINGS:
-                opened = (record.pid, matched.time)
+                opened = (record.pid, matched.time, record.message)
                 self._openings[rule.starts, record.process] = opened
         name, pid = record.process, record.pid
         if is_foreign(matched.made):
@@ -503,11 +509,14 @@ class OpenRun:
 
     def _is_copy(self, matched: Matched) -> bool:
         """Whether a line that opened this start-up is there once more, of the same process
-        at the same time: the log was written twice, line by line."""
+        at the same time, or with the same text where processes have no names: the log was
+        written twice, line by line, or its first lines were pasted twice."""
         record, time = matched.record, matched.time
         opened = self._openings.get((matched.rule.starts, record.process))
-        known = None not in (record.pid, time)
-        return known and not self.is_ready and opened == (record.pid, time)
+        if opened is None or time is None or self.is_ready:
+            return False
+        is_same = record.pid is not None or opened[2] == record.message
+        return is_same and opened[:2] == (record.pid, time)
 
     def _is_rank(self, matched: Matched) -> bool:
         """Whether an engine core of another data parallel rank begins."""
@@ -618,6 +627,7 @@ class OpenRun:
             return ()
         front = self._front
         spawned = () if front is None else self._spawned(front, time, line, record)
+        spawned = (*spawned, *self._configured(time, line, record))
         if not is_own and record.pid in self.pids:
             # The first lines of the next start are of a server, or of a process without a name.
             is_child = not (record.process or FRONT[0]).startswith(FRONT)
@@ -633,6 +643,16 @@ class OpenRun:
             self._gaps.append(gap)
         has_gaps = self._gaps or self._before_gaps is not None
         return (*spawned, *self._gaps_before()) if is_own and has_gaps else spawned
+
+    def _configured(
+        self, time: float, line: int, record: Record
+    ) -> Iterator[PhaseMarked]:
+        """The beginning of the configuration where no line of arguments shows it."""
+        is_first = not (self._is_configuring or self._openings or self.has_engine)
+        is_named = record.process is not None or record.pid is not None
+        if is_first and not is_named and module_of(record.file) in _CONFIGURING:
+            self._is_configuring = True
+            yield PhaseMarked(name="configure", edge="start", time=time, line=line)
 
     def _gaps_before(self) -> tuple[GapSeen, ...]:
         """The gaps that waited for a line of this start."""
@@ -696,6 +716,8 @@ class OpenRun:
             yield gap
         engine, device = self.evidence.engine(), self.evidence.device()
         ranks = self.ranks.count(is_one_process_each=device not in ("tpu", "neuron"))
+        if ranks is None and self.evidence.is_of_errors:
+            ranks = 0
         is_unstated = not self.ranks.are_shown and engine != REFERENCE
         if (engine, device, ranks) != (None, None, None):
             yield ConfigRecorded(

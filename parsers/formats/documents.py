@@ -27,13 +27,19 @@ class Document(NamedTuple):
     """What is to know about how it was read, behind the name of the file."""
 
 
+_SORTED = (
+    "was read as its lines, the oldest first; they are numbered in that order, not by the "
+    "lines of the file"
+)
+
+
 def document_of(block: bytes) -> Document | None:
     """The kind of a file that begins with this block; None for one whose lines stand for
     themselves."""
     kinds = (
         Document(looks_like_notebook, "a notebook", notebook_text),
-        Document(looks_like_cloud_log, "a list of log entries", cloud_log_text),
-        Document(looks_like_csv_log, "a table of lines", csv_log_text),
+        Document(looks_like_cloud_log, "a list of log entries", cloud_log_text, _SORTED),
+        Document(looks_like_csv_log, "a table of lines", csv_log_text, _SORTED),
         Document(
             looks_newest_first, "a log with its newest line first", oldest_first_text,
             "has its newest line first; it was read from its end, and its lines are "
@@ -183,7 +189,7 @@ _STAMP = re.compile(rb"\d\d-\d\d[ T]\d\d:\d\d:\d\d(?:[.,]\d{1,9})?")
 _FRONT = 200
 """Bytes of a line in which its time stands."""
 _LOOKED_AT = 64 << 10
-_FEWEST_STEPS = 5
+_FEWEST_STEPS = 3
 """Changes of the time that show in which order lines stand."""
 
 

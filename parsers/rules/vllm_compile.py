@@ -43,12 +43,11 @@ def _compile(
     hint: str,
     pattern: str,
     what: str,
-    sample: Sample,
-    *,
+    *samples: Sample,
     cached: bool = False,
 ) -> LineRule:
     return line_rule(
-        rule, hint, pattern, CompileFinished, sample,
+        rule, hint, pattern, CompileFinished, *samples,
         fixed={"what": what, "from_cache": cached},
     )  # fmt: skip
 
@@ -140,13 +139,18 @@ COMPILE_RULES: tuple[LineRule, ...] = (
     _compile(
         "compile_and_profile",
         "torch.compile and initial profiling",
-        rf"{PART}torch\.compile and initial profiling/warmup run together took "
+        rf"{PART}torch\.compile and initial profiling(?:/warmup run together| run) took "
         rf"{SECONDS} s in total",
         "total_with_profile_run",
         Sample(
             "INFO 09-16 17:30:51 [decorators.py:716] torch.compile and initial "
             "profiling/warmup run together took 60.50 s in total",
             {"duration_s": 60.5},
+        ),
+        Sample(
+            "INFO 03-09 12:57:31 [monitor.py:35] torch.compile and initial profiling "
+            "run took 3.37 s in total",
+            {"duration_s": 3.37},
         ),
     ),
     line_rule(

@@ -124,6 +124,13 @@ def _not_bound(match: re.Match[str]) -> list[Made]:
     return [FrameSeen(SERVER_START), FailureLine(match["text"], is_bare=True)]
 
 
+def _of_runpod(match: re.Match[str]) -> Made:
+    text = match["text"].partition("; <traceback object")[0].removesuffix("\\n")
+    if match["name"] is None:
+        return FailureLine(text, "error", is_heading=True)
+    return FailureLine(f"{match['name']}: {text}")
+
+
 def _thrown(match: re.Match[str]) -> Made:
     """What ends a program in C++ (`std::terminate`), or an error as the device states it."""
     return FailureLine(match["text"].strip(), is_bare=True)
@@ -384,6 +391,31 @@ FAILURE_RULES: tuple[LineRule, ...] = (
             {"text": "assert some_tensors is not None"},
         ),
         levels=(NO_LEVEL, "ERROR"),
+    ),
+    line_rule(
+        "failure_of_runpod",
+        ("Error initializing vLLM engine: ", "Uncaught exception | <class '"),
+        # RunPod's worker-vllm `src/engine.py`, and `rp_job.py` of RunPod's library.
+        r".{0,120}?(?:(?=Error initializing vLLM engine: )|"
+        r"Uncaught exception \| <class '(?P<name>[\w.]{1,80})'>; )"
+        r"(?P<text>.{1,1500})",
+        _of_runpod,
+        Sample(
+            "engine.py :116  2025-03-24 18:13:28,839 Error initializing vLLM engine: "
+            "SomeModel has no vLLM implementation.",
+            {
+                "message": "Error initializing vLLM engine: SomeModel has no vLLM "
+                "implementation.",
+                "is_heading": True,
+            },
+        ),
+        Sample(
+            "pod[error]Uncaught exception | <class 'ValueError'>; SomeModel has no vLLM "
+            "implementation.; <traceback object at 0x7f5beafb7900>;",
+            {"message": "ValueError: SomeModel has no vLLM implementation."},
+        ),
+        levels=(NO_LEVEL, "ERROR"),
+        startup_only=True,
     ),
     line_rule(
         "failure_frame",

@@ -1,7 +1,7 @@
 """Upstream vLLM: kernels that are warmed up, tuned or compiled.
 
 Source: vLLM `model_executor/warmup/`, `utils/jit_monitor.py`; flashinfer
-`autotuner.py`.
+`autotuner.py`; TileLang `jit/kernel.py`.
 """
 
 from __future__ import annotations
@@ -205,6 +205,25 @@ KERNEL_RULES: tuple[LineRule, ...] = (
             {"name": "kernel_build", "edge": "end", "duration_s": 281.1},
         ),
         device="rocm",
+        startup_only=True,
+    ),
+    phase_start(
+        "tilelang_begins",
+        "TileLang begins to compile",
+        r".{0,120}?TileLang begins to compile kernel `",
+        "kernel_build",
+        "(Worker_TP1 pid=5) 2026-07-12 02:34:02  [TileLang:tilelang.jit.kernel:INFO] "
+        "(kernel.py:133): TileLang begins to compile kernel `mhc_post_tilelang` with "
+        "`out_idx=None`",
+        startup_only=True,
+    ),
+    phase_end(
+        "tilelang_completes",
+        "TileLang completes to compile",
+        r".{0,120}?TileLang completes to compile kernel `",
+        "kernel_build",
+        "(Worker_TP1 pid=5) 2026-07-12 02:34:08  [TileLang:tilelang.jit.kernel:INFO] "
+        "(kernel.py:141): TileLang completes to compile kernel `mhc_post_tilelang`",
         startup_only=True,
     ),
     line_rule(

@@ -125,16 +125,20 @@ REQUEST_RULES: tuple[LineRule, ...] = (
     ),
     line_rule(
         "request_arrived",
-        "Received request ",
-        rf"Received request {_ID}: ",
-        RequestLine,
+        ("Received request ", "Added request "),
+        rf"(?:Received request {_ID}: |Added request (?P<request2>[\w.-]{{1,200}})\.$)",
+        lambda found: RequestLine(found["request"] or found["request2"]),
         Sample(
             "(APIServer pid=90458) INFO 02-13 11:33:33 [logger.py:49] Received request "
             "chatcmpl-a269fdcb7c6ce890: params: SamplingParams(n=1), lora_request: None.",
             {"request": "chatcmpl-a269fdcb7c6ce890", "is_end": False},
         ),
+        Sample(
+            "INFO 07-04 11:32:50 [engine.py:317] Added request chatcmpl-0ff8.",
+            {"request": "chatcmpl-0ff8", "is_end": False},
+        ),
         startup_only=True,
-        files=("logger.py", "async_llm_engine.py"),
+        files=("logger.py", "async_llm_engine.py", "engine.py", "async_llm.py"),
     ),
     line_rule(
         "request_finished",

@@ -172,8 +172,10 @@ CONFIG_RULES: tuple[LineRule, ...] = (
     ),
     line_rule(
         "arguments_namespace",
-        "args: Namespace(",
-        r"args: Namespace\((?P<rest>.*)",
+        ("args: Namespace(", "ngine args: AsyncEngineArgs("),
+        # The latter by what runs engines itself: RunPod's worker, Ray Serve.
+        r"(?:args: Namespace|.{0,120}?[Ee]ngine args: AsyncEngineArgs)\("
+        r"(?P<rest>.*)",
         _namespace,
         Sample(
             "INFO 04-12 18:36:11 [api_server.py:1035] args: Namespace(port=8000, "
@@ -186,6 +188,11 @@ CONFIG_RULES: tuple[LineRule, ...] = (
                     "gpu_memory_utilization": 0.5,
                 },
             },
+        ),
+        Sample(
+            "engine.py :27   2025-08-21 15:04:25,163 Engine args: AsyncEngineArgs(model="
+            "'a/b', served_model_name=None)",
+            {"model": "a/b", "settings": {"model": "a/b"}},
         ),
         starts=2,
     ),

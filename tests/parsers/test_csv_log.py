@@ -61,6 +61,15 @@ def test_a_time_with_a_zone_is_that_of_the_line():
     assert of(MemoryMeasured, found)[0].time == 1780717293.385
 
 
+def test_how_lines_are_numbered_is_noted_where_there_is_a_start():
+    (note,) = read(table(ISO, ("Time", "Line", "labels"), newest_first=True))[
+        1
+    ].problems
+    assert "numbered in that order" in note
+    (problem,) = read("time,line\n1,x\n")[1].problems
+    assert "no line of an engine's start-up" in problem
+
+
 def test_other_tables_and_logs_are_none():
     assert not looks_like_csv_log(b"model,tokens,seconds\na,1,2\n")
     assert not looks_like_csv_log("\n".join(LINES).encode())

@@ -104,6 +104,29 @@ def test_an_error_of_the_neuron_runtime_shows_a_neuron():
     assert device_of(text) == ("neuron", False)
 
 
+@pytest.mark.parametrize(
+    ("error", "device", "is_guess"),
+    [
+        ("nrt_tensor_allocate status=4 message=\"Allocation Failure\"", "neuron", False),
+        ("Free memory on device cuda:0 (52.81/95.01 GiB) on startup is less than desired "
+         "GPU memory utilization (0.9, 85.51 GiB).", "cuda", True),
+    ],
+)  # fmt: skip
+def test_an_error_that_names_a_device_shows_it_and_vllm(error, device, is_guess):
+    """ROCm calls its devices `cuda` as well."""
+    head = "(EngineCore_DP0 pid=2) ERROR 06-25 14:34:27 [core.py:1008] "
+    text = f"{head}EngineCore failed to start.\n{head}ValueError: {error}\n"
+    assert device_of(text) == (device, is_guess)
+    assert folded(events(text)).summary.engine.name == "vllm"
+
+
+def test_an_engine_core_that_failed_is_of_vllm():
+    head = "ERROR 04-30 10:20:36 [core.py:396] "
+    text = f"{head}EngineCore failed to start.\n{head}ValueError: no such file\n"
+    summary = folded(events(text)).summary
+    assert (summary.engine.name, summary.ranks) == ("vllm", None)
+
+
 def test_an_error_of_aiter_shows_amd():
     head = "(EngineCore_DP0 pid=2) ERROR 06-25 14:34:27 [core.py:1008] "
     text = (

@@ -2126,3 +2126,36 @@ def test_an_error_that_a_page_quotes_above_the_log_is_none_of_another_start():
     )
     runs, _ = read(text)
     assert len(runs) == 1
+
+
+def test_an_engine_of_v0_that_took_a_request_had_started():
+    """vLLM 0.9 `engine/multiprocessing/client.py run_heartbeat_loop`."""
+    text = (
+        "INFO 07-04 11:32:50 [engine.py:317] Added request chatcmpl-0ff8.\n"
+        "ERROR 07-04 11:33:12 [client.py:307] RuntimeError('Engine process (pid 36) died.')\n"
+        "INFO:     Shutting down\n"
+    )
+    summary = folded(events(text)).summary
+    assert summary.failure is None
+    assert summary.serving.end.kind == "error"
+    assert summary.serving.end.message == "RuntimeError: Engine process (pid 36) died."
+    later = "ERROR 07-04 12:41:08 [engine.py:366] ValueError: of the next start\n"
+    assert folded(events(text + later)).summary.serving == summary.serving
+
+
+def test_what_a_program_raises_that_waits_for_its_answers_ends_it():
+    """`entrypoints/llm.py generate`, of V0 in the process of the program."""
+    text = (
+        "INFO 05-11 07:51:49 [llm_engine.py:243] Initializing a V0 LLM engine (v0.9.0) with "
+        "config: model='a/b', device_config=cpu\n"
+        "INFO 05-11 07:51:51 [llm_engine.py:449] init engine (profile, create kv cache, "
+        "warmup model) took 0.07 seconds\n"
+        "[rank0]: Traceback (most recent call last):\n"
+        '[rank0]:   File "/x/vllm/entrypoints/llm.py", line 1423, in _run_engine\n'
+        "[rank0]:     step_outputs = self.llm_engine.step()\n"
+        '[rank0]:   File "/x/vllm/_custom_ops.py", line 1323, in reshape_and_cache\n'
+        "[rank0]: NotImplementedError: Could not run 'reshape_and_cache'\n"
+    )
+    summary = folded(events(text)).summary
+    assert (summary.status, summary.failure) == ("finished", None)
+    assert summary.serving.end.message.startswith("NotImplementedError: ")

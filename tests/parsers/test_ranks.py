@@ -591,3 +591,30 @@ def test_a_part_of_a_log_shows_no_number_of_ranks_for_certain():
     )
     for text in parts:
         assert "ranks" in summary_of(events(text))["guessed"], text
+
+
+def test_an_actor_that_stands_in_for_the_driver_is_no_rank():
+    head = "INFO 04-28 20:49:{} "
+    text = (
+        f"{head.format(43)}llm_engine.py:74] Initializing an LLM engine (v0.4.0.post1) with "
+        "config: model='a/b', tensor_parallel_size=2\n"
+        f"(RayWorkerVllm pid=62031) {head.format(45)}x.py:1] text\n"
+        f"(RayWorkerVllm pid=62111) {head.format(52)}model_runner.py:1] text\n"
+        f"{head.format(52)}model_runner.py:104] Loading model weights took 14.8672 GB\n"
+    )
+    assert folded(events(text)).summary.ranks == 2
+
+
+def test_the_only_worker_of_an_engine_on_cpu_has_no_peer():
+    """vLLM 0.6.2 to 0.6.6 `executor/cpu_executor.py`."""
+    head = "INFO 11-20 06:32:{} "
+    text = (
+        f"{head.format(37)}llm_engine.py:249] Initializing an LLM engine (v0.6.4) with "
+        "config: model='a/b', tensor_parallel_size=1, device_config=cpu\n"
+        f"(VllmWorkerProcess pid=29) {head.format(43)}selector.py:156] Using Torch SDPA "
+        "backend.\n(VllmWorkerProcess pid=29) DEBUG 11-20 06:32:43 parallel_state.py:983] "
+        "world_size=1 rank=0 local_rank=-1 distributed_init_method=tcp://x backend=gloo\n"
+        f"{head.format(45)}cpu_executor.py:195] # CPU blocks: 7281\n"
+    )
+    summary = folded(events(text)).summary
+    assert (summary.ranks, summary.time.ranks) == (1, [])

@@ -277,6 +277,23 @@ def test_lines_that_are_there_twice_are_of_one_start():
     assert len(read(text.format(again=later))[0]) == 2
 
 
+def test_first_lines_that_are_pasted_twice_are_of_one_start():
+    """Without names of processes, as before vLLM 0.9."""
+    head = (
+        "INFO 11-05 03:21:18 api_server.py:526] vLLM API server version 0.6.1\n"
+        "INFO 11-05 03:21:18 api_server.py:527] args: Namespace(port={}, model='a/b')\n"
+        "INFO 11-05 03:21:18 config.py:899] Defaulting to use mp for distributed inference\n"
+    )
+    engine = (
+        "INFO 11-05 03:21:22 llm_engine.py:226] Initializing an LLM engine (v0.6.1) with "
+        "config: model='a/b'\n"
+    )
+    prompt = "user@host:~$ sudo docker logs c123\n"
+    text = head.format(8000) + prompt + head.format(8000) + engine
+    assert len(read(text)[0]) == 1
+    assert len(read(text.replace("=8000", "=8001", 1))[0]) == 2
+
+
 def test_bars_without_the_prefix_of_a_container_are_of_its_start():
     text = (
         "vllm-1  | (EngineCore pid=278) INFO 09-25 13:38:28 [core.py:77] Initializing a V1 "
@@ -807,7 +824,21 @@ IMPORTED = (
 LISTING = "Collecting environment information...\n"
 
 
-@pytest.mark.parametrize("listing", [IMPORTED + LISTING, LISTING + "x\n" + IMPORTED])
+NO_KERNELS = (
+    "WARNING 08-29 11:55:28 _custom_ops.py:17] Failed to import from vllm._C with "
+    "ImportError('libcuda.so.1: cannot open shared object file')\n"
+)
+
+
+@pytest.mark.parametrize(
+    "listing",
+    [
+        IMPORTED + LISTING,
+        LISTING + "x\n" + IMPORTED,
+        LISTING + NO_KERNELS,
+        NO_KERNELS + LISTING,
+    ],
+)
 def test_a_program_that_lists_what_the_machine_has_starts_no_engine(listing):
     assert read(listing)[0] == {}
     start = CACHE.format("02 10:00:10", "50,000")

@@ -48,6 +48,50 @@ def test_the_profiling_run_goes_on_behind_its_first_run_of_the_model():
     assert phases(text)["profile_run"] == 11.0
 
 
+def test_time_before_a_failure_that_lies_over_cut_lines_is_no_unlogged_time():
+    text = HEAD + line(
+        25, "m.py:1", "Model loading took 5.00 GiB memory and 10.0 seconds"
+    )
+    text += "...\n" + line(29, "core.py:1349", "EngineCore failed to start.", "ERROR")
+    text += line(29, "core.py:1349", "ValueError: no such kernel", "ERROR")
+    assert phases(text)["lines_cut_out"] >= 4.0
+
+
+def test_a_program_configures_its_engine_behind_its_imports():
+    """With no line of arguments, as vLLM 0.7 to 0.9 in a program."""
+    log = "INFO 05-11 07:51:{} [{}] {}\n".format
+    text = log(38, "__init__.py:239", "Automatically detected platform cpu.")
+    text += log(41, "config.py:2951", "Casting torch.float16 to torch.bfloat16.")
+    text += log(49, "config.py:713", "This model supports multiple tasks: {'embed', "
+                "'generate'}. Defaulting to 'generate'.")  # fmt: skip
+    text += log(50, "llm_engine.py:243", "Initializing a V0 LLM engine (v0.9.0) with "
+                "config: model='a/b'")  # fmt: skip
+    found = phases(text)
+    assert (found["import"], found["configure"]) == (3.0, 9.0)
+
+
+TILELANG = (
+    "(EngineCore pid=7) 2026-07-16 10:00:{:02d}  [TileLang:tilelang.jit.kernel:INFO] "
+    "(kernel.py:1): TileLang {} to compile kernel `a`\n"
+)
+
+
+def test_kernels_are_built_inside_of_a_stage_that_goes_on():
+    text = HEAD + line(
+        20, "m.py:1", "Model loading took 5.00 GiB memory and 10.0 seconds"
+    )
+    for second, edge in ((22, "begins"), (28, "completes"), (30, "begins")):
+        text += TILELANG.format(second, edge)
+    text += TILELANG.format(35, "completes")
+    text += line(37, "gpu_worker.py:563", "Available KV cache memory: 13.84 GiB")
+    found = phases(text)
+    assert (found["kernel_build"], found["profile_run"]) == (11.0, 6.0)
+    # A worker on a node without a server goes on to answer requests.
+    text += line(40, "jit_monitor.py:79", "Kernel JIT monitor activated; monitored")
+    text += TILELANG.format(50, "begins") + TILELANG.format(59, "completes")
+    assert phases(text)["kernel_build"] == 11.0
+
+
 def test_a_cpus_warmup_goes_on_behind_its_first_run_of_the_model():
     text = HEAD + line(
         20, "cpu_model_runner.py:1", "Warming up model for the compilation..."

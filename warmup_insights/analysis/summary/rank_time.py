@@ -106,6 +106,7 @@ def partition(
 
 DOWNLOAD = "download"
 ENCODER = "encoder_profile"
+BUILD = "kernel_build"
 CUT = "lines_cut_out"
 """Time between two phases where a person took lines out of the log."""
 
@@ -298,6 +299,8 @@ class RankTime:
 
     def mark(self, event: PhaseMarked, time: float) -> None:
         """A phase begins or ends, and its name is stated."""
+        if event.name == BUILD:
+            return self._built(event, time)
         if event.edge == "start":
             if (
                 event.name == "import"
@@ -327,6 +330,18 @@ class RankTime:
             self.spans.append(Span(event.name, began, time, BOUNDED))
         else:
             self.end(event.name, time, event.duration_s)
+
+    def _built(self, event: PhaseMarked, time: float) -> None:
+        """Kernels are built at their first use, inside of a stage that goes on (aiter
+        `jit/core.py`, TileLang `jit/kernel.py`)."""
+        if event.edge == "start":
+            self.marks[BUILD] = time
+            return
+        began = self.marks.pop(BUILD, None)
+        if event.duration_s is not None:
+            began = time - event.duration_s
+        if began is not None:
+            self.spans.append(Span(BUILD, began, time, MEASURED))
 
     def _profiled(self, time: float) -> None:
         """The profiling run is over where graphs are captured to estimate what they take
@@ -537,7 +552,12 @@ class RankTime:
 
     def take_failure(self, event: Failure, time: float) -> None:
         """What fails in a stage without a first line of its own was in it since the line
-        before; the bars of a capture state how long it had run."""
+        before; the bars of a capture state how long it had run. What is cut out is unknown."""
+        if self.is_cut and self.last is not None and time - self.last >= 2 * STAMP_S:
+            self.spans.append(Span(CUT, self.last, time, ASSUMED))
+            self.current = self.current_since = None
+            self.last, self.is_cut = time, False
+            return
         is_drawn = event.phase is not None and event.phase in (*PHASES, self.bar_phase)
         if event.phase == CAPTURES and CAPTURES not in self.ended:
             self.end(CAPTURES, time, self.captured_s or None)

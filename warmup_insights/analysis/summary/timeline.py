@@ -16,10 +16,12 @@ from msgspec.structs import replace
 from warmup_insights.analysis.summary import serving
 from warmup_insights.analysis.summary.rank_time import (
     BOUNDED,
+    BUILD,
     KERNELS,
     MEASURED,
     STAMP_S,
     STEPS,
+    WARMUP,
     RankTime,
     Span,
     is_before,
@@ -327,8 +329,8 @@ class Timeline:
         times = self._times_of(event.rank or 0)
         if type(event) is not RunStarted:
             self._head.add(event)
-        if times.is_initialized and _begins_a_process(event):
-            return  # a program without a server that makes its next engine
+        if _is_behind_the_start(event, times):
+            return
         if time % 1.0:
             self._resolution_s = 0.0
         end = time
@@ -553,10 +555,13 @@ class Timeline:
         return found[:MAX_GAPS]
 
 
-def _begins_a_process(event: Event) -> bool:
-    """Whether an event is of the first line of a process that imports the engine."""
-    is_import = isinstance(event, PhaseMarked) and event.name == "import"
-    return is_import or isinstance(event, ConfigRecorded)
+def _is_behind_the_start(event: Event, times: RankTime) -> bool:
+    """Whether an event is of a program without a server that makes its next engine, or of
+    a worker without one that answers its first requests."""
+    marked = event.name if isinstance(event, PhaseMarked) else None
+    begins = marked == "import" or isinstance(event, ConfigRecorded)
+    is_built = marked == BUILD and WARMUP in times.ended
+    return (times.is_initialized and begins) or is_built
 
 
 def _phase(span: Span, start: float) -> TimePhase:
