@@ -14,6 +14,14 @@ from warmup_insights.model.failure_text import kind_of_message
 
 NCCL = "torch.distributed.DistBackendError: NCCL error in: ProcessGroupNCCL.cpp:1970, "
 TEXTS = [
+    ("vllm serve: error: argument --dtype: invalid choice: 'x' (choose from 'auto', 'half')",
+     "setting_refused", "--dtype with one of 'auto', 'half'", {}),
+    ("RuntimeError: ReshapeAndCacheOperation setup failed!", "device_unreachable",
+     "--kv-cache-dtype auto", {"kv_cache_dtype": "auto"}),
+    ("RuntimeError: Failed to find function aclmdlRICaptureBegin", "device_unreachable",
+     "of one release", {}),
+    ("RuntimeError: GetDevice:x.ts:60 NPU function error: aclrtGetCurrentContext(&d), error code "
+     "is 107002", "device_unreachable", "npu-smi info", {}),
     ("ModuleNotFoundError: No module named 'triton.compiler'; 'triton' is not a package",
      "missing_tool", "triton of torch's version", {}),
     ("FileNotFoundError: [Errno 2] No such file or directory: '/r/.triton/cache/de75/fused_moe"
@@ -316,7 +324,7 @@ TEXTS = [
     ("importlib.metadata.PackageNotFoundError: No package metadata was found for vllm",
      "packages_mismatch", "wheel of the release", {}),
     ("vllm serve: error: argument --dtype: invalid choice: 'x' (choose from 'auto')",
-     "setting_refused", "--dtype as ", {}),
+     "setting_refused", "--dtype with one of", {}),
     ("ImportError: libcuda.so.1: cannot open shared object file: No such file or directory",
      "device_unreachable", "--gpus all", {}),
     ("RuntimeError: synStatus=26 [Generic failure] Device acquire failed.",
@@ -1002,6 +1010,16 @@ def test_a_way_for_another_kind_of_device_is_none(kind, is_named):
     )
     shown = [finding.suggestion, *(way.suggestion for way in finding.ways)]
     assert ("VLLM_USE_TRITON_FLASH_ATTN=0" in shown) == is_named
+
+
+def test_an_eager_start_changes_nothing_before_there_is_a_model():
+    text = "RuntimeError: CUDA error: misaligned address"
+    named = {}
+    for stage in ("init_worker", "profile_run"):
+        finding = _raised(text, phase=stage)
+        shown = [finding.suggestion, *(way.suggestion for way in finding.ways)]
+        named[stage] = any("--enforce-eager" in way for way in shown)
+    assert named == {"init_worker": False, "profile_run": True}
 
 
 def test_a_kernel_that_only_cuda_has_is_done_without_on_another_device():

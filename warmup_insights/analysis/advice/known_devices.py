@@ -246,7 +246,10 @@ ROWS: tuple[KnownError, ...] = (
         (r"no kernel image is available|invalid device function|kernel image is invalid|is not compatible with the current PyTorch "
          r"installation|hipErrorNoBinaryForGpu",
          "The build has no kernels for this device",
-         (OTHER_BUILD,)),
+         (Way("HSA_OVERRIDE_GFX_VERSION of a device of the same generation that the build has "
+              "(10.3.0, 11.0.0), and HIP_VISIBLE_DEVICES without the one in the processor",
+              "no promise: the kernels are another device's", devices=("rocm",)),
+          OTHER_BUILD)),
         (r"No compiled \w{1,60}|no \w{1,60} kernel for CUDA device capability",
          "The build has no kernel of this kind for this device",
          (OTHER_BUILD, OTHER_WEIGHTS)),
@@ -492,7 +495,7 @@ ROWS: tuple[KnownError, ...] = (
          (Way("TPU_VISIBLE_CHIPS of chips that the host has (`ls /dev/vfio /dev/accel*`), and "
               "JAX_PLATFORMS unset; one engine for each group of chips"),
           Way("the device files in the container (--privileged, or --device of each)"))),
-        (r"NoSuchDevice|aclrtSetDevice|rtSetDevice|npu_?[Gg]et_?[Ss]oc|get_soc_version",
+        (r"NoSuchDevice|aclrt(?:SetDevice|GetCurrentContext)|rtSetDevice|npu_?[Gg]et_?[Ss]oc|get_soc_version",
          "The process does not reach the Ascend device",
          (Way("`npu-smi info` in the container: --device /dev/davinciN, /dev/davinci_manager, "
               "/dev/devmm_svm and /dev/hisi_hdc, the driver of the host mounted, "
@@ -534,6 +537,14 @@ ROWS: tuple[KnownError, ...] = (
         (r"Abort was called at \d",
          "The driver of the Intel device ended the process",
          (_INTEL_DRIVER, EAGER)),
+        (r"ReshapeAndCache\w{0,20} setup failed|operator name is Reshape\w{0,10}CacheOperation",
+         "The Ascend device does not write the KV cache in its type",
+         (Way.that_sets("a cache of 16 bits holds half as many tokens as one of 8 bits",
+                        kv_cache_dtype="auto"),)),
+        (r"Failed to find function acl\w{1,60}",
+         "The Ascend toolkit (CANN) is older than torch_npu needs",
+         (Way("the Ascend toolkit, torch_npu and vllm-ascend of one release", "another image"),
+          EAGER)),
         (r"current working operator name is|NPU function error|\bacl(?:nn|rt)[A-Z]",
          "A call of the Ascend device failed, for no lack of memory",
          (Way("the Ascend toolkit, torch_npu and vllm-ascend of one release", "another image"),

@@ -393,7 +393,9 @@ ROWS: tuple[KnownError, ...] = (
         (r"start \(\d{1,12}\) \+ length \(\d{1,12}\) exceeds dimension size \(\d{1,12}\)",
          "A tensor is smaller than the part of it that is read",
          (Way("config.json and weights of one checkpoint, where it failed while weights were "
-              "loaded: config.json states a larger size than they have"),)),
+              "loaded: config.json states a larger size than they have"),
+          Way("--quantization as the weights were made (Ascend: ascend), where the smaller size is a "
+              "half or a quarter: packed weights of 8 or 4 bits of which no file states it"))),
         (r"UnicodeDecodeError",
          "A file that was read as text is none",
          (Way("--model with the folder of a model, or a file of which the name ends in .gguf: another "

@@ -712,6 +712,9 @@ ROWS: tuple[KnownError, ...] = (
          "The value of an option is no JSON",
          (Way("{1} with a JSON object that the shell passes on whole: '{{\"key\": 1}}' in single "
               "quotes (Windows: \"{{\\\"key\\\": 1}}\"), or {1}.key 1"),)),
+        (r"error: argument (--[a-z-]{1,80})[^:]{0,20}: invalid choice: .{1,100} \(choose from (.{1,300})\)",
+         "An option has a value that this version does not have",
+         (Way("{1} with one of {2}"),)),
         (r"(?:error|ArgumentError): argument ([^\s:]{1,80})",
          "An argument has a value that this version refuses",
          (Way("{1} as `vllm serve --help=all` lists its values"),)),

@@ -26,6 +26,7 @@ from warmup_insights.analysis.advice.features import (
 )
 from warmup_insights.analysis.advice.known_texts import (
     AS_STATED,
+    EAGER,
     KnownError,
     Statement,
 )
@@ -42,6 +43,8 @@ KNOWN: tuple[KnownError, ...] = (
 """Errors whose text names their cause: texts of vLLM, torch, CUDA, NCCL, Ray, the Hugging
 Face libraries, Triton and the Gaudi bridge. The first row that matches counts, so a narrow
 text stands before a wide one."""
+_BEFORE_MODEL = ("start_workers", "init_worker", "distributed_init")
+"""Stages in which nothing is compiled or captured yet."""
 _LEFT_OUT = re.compile(r"no --([a-z][a-z\d-]{2,60})(?=$|[,;])")
 """A way that leaves an option out, and nothing else."""
 _FEWER = re.compile(r"a smaller --([a-z-]{2,60}-size)(?![\w-])")
@@ -72,6 +75,7 @@ def statement_of(
         ways = (
             replace(way, suggestion=way.suggestion + present(way.suggestion, config))
             for way in known.ways
+            if way != EAGER or stage not in _BEFORE_MODEL
         )
         return replace(known, ways=(*ways, *more))
     if is_of_models_code(message, module) and not named_options(message):
