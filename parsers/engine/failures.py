@@ -125,6 +125,7 @@ makes the socket itself (`server.py startup`; vLLM made none before 0.6.4)."""
 MAX_CAUSES = 64
 LONG_OVER_S = 600.0
 """The processes of an engine that failed have ended by then."""
+_NEAR_LINES = 30
 _BIND_LINES = 5
 """Further below readiness it is another program that does not get its port."""
 MAX_FRAMES = 200
@@ -438,7 +439,7 @@ class Failures:
             return [*stopped, *self._unanswered()]
         origin = self._dated(cause)
         message, kind = cause.message, cause.kind
-        reason = self._reason_of(message)
+        reason = self._reason_of(cause)
         if reason is not None:
             message = f"{reason.message} ({message})"
             kind = kind_of_message(message) if kind == "error" else kind
@@ -458,14 +459,18 @@ class Failures:
             phase = SERVER_START
         return [*stopped, stamped(Failure(phase=phase, **fields), origin)]
 
-    def _reason_of(self, message: str) -> FailureLine | None:
-        """The line that explains an error."""
-        kept = (
-            self._reasons.get(begin)
-            for begin, errors in _EXPLAINED_BY.items()
-            if errors.search(message)
-        )
-        return next((reason[0] for reason in kept if reason is not None), None)
+    def _reason_of(self, cause: _Cause) -> FailureLine | None:
+        """The line that explains an error, or stands right above one that is announced alone."""
+        for begin, errors in _EXPLAINED_BY.items():
+            if begin not in self._reasons:
+                continue
+            reason, origin = self._reasons[begin]
+            is_near = 0 < cause.origin.line - origin.line <= _NEAR_LINES
+            if errors.search(cause.message) or (
+                is_near and names_engine(cause.message)
+            ):
+                return reason
+        return None
 
     def _unanswered(self) -> Iterator[Event]:
         """What NCCL stated of a call that failed, in a start without an error or an end."""

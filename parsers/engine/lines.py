@@ -573,8 +573,9 @@ class LineParser:
                 self._add(run, (stamped(n, origin) for n in run.mixed(item, record)))
 
     def _note_work(self, matched: Matched, run: OpenRun) -> None:
-        """Take notice that an engine answers requests."""
-        if not run.is_ready and (run.is_excerpt or run.is_server(matched.record)):
+        """Take notice that an engine answers requests: not one whose start was over."""
+        is_over = run.is_ready or run.tracker.failures.is_over
+        if not is_over and (run.is_excerpt or run.is_server(matched.record)):
             # The log begins while the engine serves, or has no line that it got ready.
             ready = run.as_meant(ServerReady(line=matched.line))
             origin = Origin(None, None, matched.line)

@@ -15,6 +15,7 @@ from warmup_insights.model.events import (
     Failure,
     Note,
     RunStarted,
+    ServerReady,
     ServingFailure,
     ShutdownRequested,
 )
@@ -2012,6 +2013,36 @@ def test_a_line_above_an_error_that_explains_it_is_its_cause(line, error):
         Failure, events(START + line + "\n" + CORE.format(5, "ValueError: x"))
     )
     assert other.message == "ValueError: x"
+
+
+@pytest.mark.parametrize(("above", "is_named"), [(0, True), (40, False)])
+def test_what_a_compiler_stated_right_above_an_announced_error_is_its_cause(
+    above, is_named
+):
+    line = (
+        "/tmp/tmpj/cuda_utils.c:9:10: fatal error: Python.h: No such file or directory"
+    )
+    failed = CORE.format(5, "EngineCore failed to start.")
+    (failure,) = of(Failure, events(f"{START}{line}\n{chr(10) * above}{failed}\n"))
+    assert failure.message.startswith(line) == is_named
+
+
+def test_requests_below_the_traceback_of_a_start_are_of_another_server():
+    text = (
+        "INFO 09-10 01:11:39 api_server.py:339] vLLM API server version 0.5.4\n"
+        "INFO 09-10 01:11:39 llm_engine.py:174] Initializing an LLM engine (v0.5.4) with "
+        "config: model='a/b'\n"
+        "INFO 09-10 01:13:40 model_runner.py:720] Starting to load model a/b...\n"
+        "Traceback (most recent call last):\n"
+        '  File "/x/vllm/worker/model_runner.py", line 722, in load_model\n'
+        "    self.model = get_model(model_config=self.model_config)\n"
+        "torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 112.00 MiB.\n"
+        "INFO 09-10 01:11:35 logger.py:36] Received request chat-1: prompt: 'x'\n"
+        "INFO 09-10 01:11:35 async_llm_engine.py:174] Added request chat-1.\n"
+    )
+    found = events(text)
+    assert len(of(Failure, found)) == 1
+    assert not of(ServerReady, found)
 
 
 def test_a_warning_of_nccl_without_an_error_is_noted():
