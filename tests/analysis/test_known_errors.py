@@ -1012,6 +1012,16 @@ def test_a_way_for_another_kind_of_device_is_none(kind, is_named):
     assert ("VLLM_USE_TRITON_FLASH_ATTN=0" in shown) == is_named
 
 
+def test_a_crash_is_of_the_library_that_its_frames_name_and_of_no_cache():
+    crash = Failure(
+        failure="error", artifact="/c/inductor_cache/u4/c.py",
+        message="*** SIGSEGV received at time=1746566409 on cpu 131 ***",
+    )  # fmt: skip
+    (finding,) = advise(facts_of([crash]))
+    assert "most recent call first" in finding.suggestion
+    assert not any("CACHE" in way.suggestion for way in finding.ways)
+
+
 def test_an_eager_start_changes_nothing_before_there_is_a_model():
     text = "RuntimeError: CUDA error: misaligned address"
     named = {}

@@ -48,6 +48,10 @@ _ABOVE = re.compile(
     r"(?:Core|core|[Ee]ngine|WorkerProc) initialization failed"
 )
 """Of errors that only announce another one; a socket that was closed supports nothing."""
+_CRASH = re.compile(
+    r"\bSIG(?:SEGV|ABRT|BUS|ILL|FPE)\b|Fatal Python error|Segmentation fault"
+)
+"""Native code ended the process."""
 _QUOTES = re.compile(r"Worker failed with error '\w")
 """The executor quotes what its worker raised (vLLM `v1/executor/multiproc_executor.py`)."""
 
@@ -313,6 +317,12 @@ def failure_unexplained(facts: RunFacts, found: Failed) -> Iterator[Finding]:
         price = _ANNOUNCES
     elif found.message.endswith(("Error", "Exception")):
         price = "the error has no text: the frame above it names what was wrong"
+    elif _CRASH.search(found.message):
+        more = (
+            "the first frame below `Stack (most recent call first)`, and the names of C functions "
+            "above it, are the library that crashed: another version of that one"
+        )
+        price = "the line names the signal alone"
     elif ":" not in found.message:
         more = (
             "the error itself is not in the log: lines that were cut off, or a formatter that "
@@ -412,9 +422,11 @@ def _of_other_weights(facts: RunFacts, found: Failed) -> Iterator[Way]:
 
 def _without_artefacts(facts: RunFacts) -> Iterator[Way]:
     """The error was raised in a compiled artefact; whether an earlier start made it, no line
-    states (vLLM `compilation/caching.py`)."""
+    states (vLLM `compilation/caching.py`). A crash may be in any library that it calls."""
     failure = facts.summary.failure
-    if failure is not None and failure.artifact is not None:
+    if failure is None or _CRASH.search(failure.message):
+        return
+    if failure.artifact is not None:
         yield Way(
             "VLLM_DISABLE_COMPILE_CACHE=1 for one start: the traceback leads through a compiled "
             "artefact, which an earlier start may have left",
