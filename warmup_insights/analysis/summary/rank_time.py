@@ -36,8 +36,8 @@ from warmup_insights.model.events import (
 )  # fmt: skip
 from warmup_insights.model.summary import OF_OTHER_RANK, PHASES
 
-OTHER_RANK, ASSUMED, BOUNDED, MEASURED = range(4)
-"""How a span is known, weakest first: from a slower rank; from a line that opens it up
+CUT_OUT, OTHER_RANK, ASSUMED, BOUNDED, MEASURED = range(5)
+"""How a span is known, weakest first: not, as lines are missing; from a slower rank; from a line that opens it up
 to the next one; from the line before to the line that closes it; from a duration."""
 IDLE_S = 30.0
 """A rank that prints nothing for longer may have done anything at all."""
@@ -107,7 +107,7 @@ def partition(
 DOWNLOAD = "download"
 ENCODER = "encoder_profile"
 CUT = "lines_cut_out"
-"""Time between two phases where a person took lines out of the log."""
+"""Time in which a person took lines out of the log, where nothing else explains it."""
 
 BACK_S = 60.0
 """Lines of several processes can be this much out of order."""
