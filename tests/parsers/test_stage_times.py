@@ -819,3 +819,28 @@ def test_what_has_no_room_for_the_cache_was_profiled():
     text += f"(EngineCore pid=7) ERROR 07-16 10:00:40 [core.py:396] {error}\n"
     found, _ = captured(text)
     assert found["profile_run"] == 30.0
+
+
+IMPORTED = (
+    "INFO 03-09 01:21:09 [__init__.py:239] Automatically detected platform cpu.\n"
+)
+CONFIGURED = (
+    "WARNING 03-09 01:21:{} [config.py:2951] Casting torch.float16 to torch.bfloat16.\n"
+    "INFO 03-09 01:21:42 [config.py:713] This model supports multiple tasks: {{'embed', "
+    "'generate'}}. Defaulting to 'generate'.\n"
+    "INFO 03-09 01:21:42 [llm_engine.py:243] Initializing a V0 LLM engine (v0.8.5) with "
+    "config: model='a/b', device_config=cpu\n"
+)
+
+
+def test_the_first_line_of_the_configuration_ends_the_imports():
+    found = phases(IMPORTED + CONFIGURED.format(12))
+    assert (found["import"], found["configure"]) == (3.0, 30.0)
+
+
+@pytest.mark.parametrize("prompt", [">>> ", "In [2]: "])
+def test_the_time_in_which_a_person_types_is_none_of_a_start(prompt):
+    typed = f"{prompt}llm = LLM(model='a/b')\n"
+    summary = summary_of(events(IMPORTED + typed + CONFIGURED.format(36)))
+    assert phases(IMPORTED + typed + CONFIGURED.format(36)) == {"configure": 6.0}
+    assert summary["time"]["wall_s"] == 6.0
