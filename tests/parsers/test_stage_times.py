@@ -844,3 +844,17 @@ def test_the_time_in_which_a_person_types_is_none_of_a_start(prompt):
     summary = summary_of(events(IMPORTED + typed + CONFIGURED.format(36)))
     assert phases(IMPORTED + typed + CONFIGURED.format(36)) == {"configure": 6.0}
     assert summary["time"]["wall_s"] == 6.0
+
+
+V0_LOADING = "INFO 08-15 01:29:{} model_runner.py:720] Starting to load model a/b...\n"
+V0_ENGINE = (
+    "INFO 08-15 01:28:20 llm_engine.py:174] Initializing an LLM engine (v0.5.4) with config: "
+    "model='a/b', tensor_parallel_size={}, device_config=cuda\n"
+)
+
+
+@pytest.mark.parametrize(("size", "name"), [(1, "init_worker"), (2, "start_engine")])
+def test_the_engine_of_v0_sets_up_its_only_worker_behind_its_first_line(size, name):
+    """It has imported all that it needs; workers of several ranks are started first."""
+    found = phases(V0_ENGINE.format(size) + V0_LOADING.format(40))
+    assert (found[name], sum(found.values())) == (80.0, 80.0)
