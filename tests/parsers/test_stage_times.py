@@ -58,6 +58,18 @@ def test_a_cpus_warmup_goes_on_behind_its_first_run_of_the_model():
     assert (found["model_warmup"], found["profile_run"]) == (32.0, 1.0)
 
 
+def test_a_cpus_warmup_begins_with_compiling_where_the_function_is_saved():
+    text = HEAD + line(
+        20, "cpu_model_runner.py:1", "Warming up model for the compilation..."
+    )
+    saved = "saved AOT compiled function to /c/torch_aot_compile/2e5f/rank_0_0/model"
+    text += line(46, "decorators.py:710", saved)
+    text += line(50, "monitor.py:81", "Initial profiling/warmup run took 3.00 s")
+    text += line(52, "cpu_model_runner.py:2", "Warming up done.")
+    found = phases(text)
+    assert (found["compile"], found["model_warmup"]) == (26.0, 3.0)
+
+
 def test_the_last_line_of_a_workers_warmup_ends_it():
     text = HEAD + line(40, "gpu_worker.py:563", "Available KV cache memory: 13.84 GiB")
     text += line(60, "jit_monitor.py:79", "Kernel JIT monitor activated; mode=warn")

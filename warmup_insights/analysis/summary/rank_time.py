@@ -311,6 +311,8 @@ class RankTime:
                 self.marks[event.name] = time
             self.begin(event.name, time)
             return
+        if event.name == "compile" and self.current == WARMUP:
+            return self._compiled_in_warmup(time)
         began = self.marks.pop(event.name, None)
         is_over = event.name in self.ended and self.current is None
         # A later line shows once more that it ended, or a file that none is missing.
@@ -327,6 +329,13 @@ class RankTime:
             self.spans.append(Span(event.name, began, time, BOUNDED))
         else:
             self.end(event.name, time, event.duration_s)
+
+    def _compiled_in_warmup(self, time: float) -> None:
+        """A warm-up that compiles begins with that, and goes on (vLLM
+        `v1/worker/cpu_model_runner.py warming_up_model`)."""
+        if self.current_since is not None:
+            self.spans.append(Span("compile", self.current_since, time, BOUNDED))
+            self.ended["compile"] = self.current_since = self.last = time
 
     def _profiled(self, time: float) -> None:
         """The profiling run is over where graphs are captured to estimate what they take
