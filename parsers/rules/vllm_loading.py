@@ -19,7 +19,7 @@ from parsers.base import (
     phase_start,
 )
 from parsers.engine.convert import model_of, text_of
-from parsers.engine.signals import ModelNamed
+from parsers.engine.signals import ModelNamed, WeightsSought
 from warmup_insights.model.events import MemoryMeasured, Note, PhaseMarked
 from warmup_insights.units import GIB
 
@@ -200,6 +200,24 @@ LOAD_RULES: tuple[LineRule, ...] = (
             "took 3.50 seconds",
             {"name": "reload_weights", "duration_s": 3.5},
         ),
+    ),
+    line_rule(
+        "weights_sought",
+        ("Using model weights format", ".json found in remote"),
+        # The index is looked for when the weights are there (`_prepare_weights`).
+        r"Using model weights format |(?P<index>No \S{1,80}\.json found in remote\.)",
+        lambda match: WeightsSought(are_there=match["index"] is not None),
+        Sample(
+            "INFO 07-16 19:53:31 [weight_utils.py:419] Using model weights format "
+            "['*.safetensors']",
+            {"are_there": False},
+        ),
+        Sample(
+            "INFO 01-16 18:11:57 weight_utils.py:288] No model.safetensors.index.json found "
+            "in remote.",
+            {"are_there": True},
+        ),
+        startup_only=True,
     ),
     phase_end(
         "weights_loaded",

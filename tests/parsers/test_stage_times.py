@@ -870,3 +870,17 @@ def test_the_engine_of_v0_sets_up_its_only_worker_behind_its_first_line(size, na
     """It has imported all that it needs; workers of several ranks are started first."""
     found = phases(V0_ENGINE.format(size) + V0_LOADING.format(40))
     assert (found[name], sum(found.values())) == (80.0, 80.0)
+
+
+@pytest.mark.parametrize("states", [False, True])
+def test_what_lies_between_looking_for_weights_and_for_their_index_is_their_download(
+    states,
+):
+    text = HEAD + line(10, "m.py:1", "Starting to load model a/b...")
+    text += line(11, "w.py:1", "Using model weights format ['*.safetensors']")
+    if states:
+        took = "Time spent downloading weights for a/b: 30.500000 seconds"
+        text += line(45, "w.py:2", took)
+    text += line(50, "w.py:3", "No model.safetensors.index.json found in remote.")
+    text += line(52, "m.py:2", "Model loading took 5.00 GiB and 41.000000 seconds")
+    assert phases(text)["download"] == (30.5 if states else 39.0)
