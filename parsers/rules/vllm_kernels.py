@@ -1,7 +1,7 @@
 """Upstream vLLM: kernels that are warmed up, tuned or compiled.
 
-Source: vLLM `model_executor/warmup/`, `utils/jit_monitor.py`; flashinfer
-`autotuner.py`.
+Source: vLLM `model_executor/warmup/`, `utils/jit_monitor.py`,
+`distributed/device_communicators/flashinfer_all_reduce.py`; flashinfer `autotuner.py`.
 """
 
 from __future__ import annotations
@@ -205,6 +205,33 @@ KERNEL_RULES: tuple[LineRule, ...] = (
             {"name": "kernel_build", "edge": "end", "duration_s": 281.1},
         ),
         device="rocm",
+        startup_only=True,
+    ),
+    note_rule(
+        "all_reduce_unfused",
+        "Flashinfer allreduce-norm fusion will be disabled",
+        r"Failed to initialize Flashinfer allreduce workspace\. .{1,100}",
+        "setting_ignored",
+        "(Worker_TP0 pid=2) WARNING 04-20 00:18:19 [allreduce_rms_fusion.py:781] Failed to "
+        "initialize Flashinfer allreduce workspace. Flashinfer allreduce-norm fusion will be "
+        "disabled.",
+        device="cuda",
+        startup_only=True,
+    ),
+    note_rule(
+        "all_reduce_workspace",
+        (
+            "FlashInfer All Reduce workspace: ",
+            "Allreduce norm fusion workspace with backend",
+        ),
+        r"Failed to initialize FlashInfer All(?: Reduce workspace: .{1,300}|"
+        r"reduce norm fusion workspace with backend=\w{1,20})",
+        "kernel_build",
+        "(Worker_TP0 pid=2) WARNING 04-20 00:18:19 [flashinfer_all_reduce.py:72] Failed to "
+        "initialize FlashInfer All Reduce workspace: Ninja build failed. Ninja output:",
+        "(Worker_TP0 pid=2) WARNING 04-20 00:18:19 [flashinfer_all_reduce.py:154] Failed to "
+        "initialize FlashInfer Allreduce norm fusion workspace with backend=trtllm",
+        device="cuda",
         startup_only=True,
     ),
     line_rule(
