@@ -88,6 +88,17 @@ LOAD_RULES: tuple[LineRule, ...] = (
         "10485760, 10, 'psm_3c3b2ea7'), local_subscribe_addr='ipc:///tmp/a')",
     ),
     phase_start(
+        "nccl_connecting",
+        "vLLM is using nccl==",
+        # Each rank, before it meets the others (`distributed/device_communicators/
+        # pynccl.py`); before 0.11 its first line of that.
+        r"vLLM is using nccl==\d",
+        "distributed_init",
+        "(RayWorkerWrapper pid=1069) INFO 03-27 22:18:01 [pynccl.py:69] vLLM is using "
+        "nccl==2.25.1",
+        startup_only=True,
+    ),
+    phase_start(
         "engine_processes",
         "DP group leader",
         r"DP group leader: node_rank=",

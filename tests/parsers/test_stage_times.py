@@ -884,3 +884,32 @@ def test_what_lies_between_looking_for_weights_and_for_their_index_is_their_down
     text += line(50, "w.py:3", "No model.safetensors.index.json found in remote.")
     text += line(52, "m.py:2", "Model loading took 5.00 GiB and 41.000000 seconds")
     assert phases(text)["download"] == (30.5 if states else 39.0)
+
+
+NCCL = "INFO 07-16 10:00:{} [pynccl.py:69] vLLM is using nccl==2.25.1\n"
+MADE_BY_RAY = (
+    "INFO 07-16 10:00:08 [ray_distributed_executor.py:354] Copying the following "
+    "environment variables to workers: ['VLLM_USE_V1']\n"
+)
+FAILED = "INFO 07-16 10:00:50 [ray.py:1] x\nERROR 07-16 10:00:50 [core.py:1] RuntimeError: a\n"
+
+
+def test_ranks_are_connected_from_the_line_in_which_they_name_nccl():
+    """Versions that print no other line there."""
+    text = HEAD + "(EngineCore pid=7) " + NCCL.format("08")
+    assigned = "rank 0 in world size 2 is assigned as DP rank 0, PP rank 0, TP rank 0"
+    text += line(28, "parallel_state.py:1", assigned)
+    text += "(EngineCore pid=7) " + NCCL.format(30)
+    text += line(33, "m.py:1", "Starting to load model a/b...")
+    found = phases(text)
+    assert (found["distributed_init"], found["init_worker"]) == (20.0, 5.0)
+
+
+def test_ranks_are_connected_where_ray_prints_the_line_of_another_alone():
+    text = HEAD.replace("(EngineCore pid=7) ", "") + MADE_BY_RAY
+    for worker in (5, 6):
+        text += f"(RayWorkerWrapper pid={worker}) " + NCCL.format(20)
+    text += "(RayWorkerWrapper pid=6) " + FAILED.split("\n")[1] + "\n"
+    found = phases(text)
+    assert found["init_worker"] == 12.0
+    assert found["distributed_init (other rank)"] == 30.0

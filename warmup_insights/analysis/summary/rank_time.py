@@ -299,12 +299,8 @@ class RankTime:
     def mark(self, event: PhaseMarked, time: float) -> None:
         """A phase begins or ends, and its name is stated."""
         if event.edge == "start":
-            if (
-                event.name == "import"
-                and self.current_since is not None
-                and time < self.current_since
-            ):
-                return  # Ray repeats late what its workers printed
+            if self._begins_nothing(event.name, time):
+                return self.note_time(time)
             if event.name == GRAPH_PROFILE and "profile_run" not in self.ended:
                 self._profiled(time)
             if self.ended.get(event.name) != time:  # or it goes on
@@ -329,6 +325,13 @@ class RankTime:
             self.spans.append(Span(event.name, began, time, BOUNDED))
         else:
             self.end(event.name, time, event.duration_s)
+
+    def _begins_nothing(self, name: str, time: float) -> bool:
+        """Whether a line is of imports, which Ray repeats late, or of one more group of
+        ranks."""
+        since = self.current_since
+        is_late = name == "import" and since is not None and time < since
+        return is_late or (name == "distributed_init" and name in self.ended)
 
     def _compiled_in_warmup(self, time: float) -> None:
         """A warm-up that compiles begins with that, and goes on (vLLM

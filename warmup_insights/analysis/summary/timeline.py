@@ -525,9 +525,18 @@ class Timeline:
             if other is not times
             and other.ended.get(times.current, -math.inf) >= times.current_since
         ]
+        if not ends and times.current == "init_worker":
+            ends = self._connecting()
         if not ends and self.ready_at is not None:
             ends = self._next_stage(times)
         return min(end, max(ends, default=end))
+
+    def _connecting(self) -> list[float]:
+        """When ranks began to connect that have not ended it: they do so together, and Ray may
+        print the line of another rank alone."""
+        open_marks = [other.marks for other in self.by_rank.values()]
+        name = "distributed_init"
+        return [marks[name] for marks in open_marks if name in marks]
 
     def _next_stage(self, times: RankTime) -> list[float]:
         """When the others began what follows the stage of a rank above 0, of which Ray may
