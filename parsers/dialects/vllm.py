@@ -94,7 +94,7 @@ _OTHER: tuple[LineRule, ...] = (
             "Clear dynamo cache",
             "vLLM environment variable",
         ),
-        r"(?:Using (?:\S{1,60} data type to store kv cache\.|model weights format|"
+        r"(?:Using (?:\S{1,60} data type to store kv cache\.|"
         r"(?:DeepSeek's )?\S{1,60} KV cache (?:layout|format)|KV cache scaling factor )|"
         r"Detected (?:EAGLE|MTP) model (?!.{0,200}Sharing target)|Detected quantization_config|"
         r"Clear dynamo cache and cached dynamo bytecode|"
@@ -104,8 +104,6 @@ _OTHER: tuple[LineRule, ...] = (
         r"Enabled custom fusions|Reducing Torch parallelism|While executing %|"
         r"Use tlparse|Original traceback)[^\n]{0,2000}",
         None,
-        "INFO 07-16 19:53:31 [weight_utils.py:419] Using model weights format "
-        "['*.safetensors']",
         "(Worker_TP0 pid=514) INFO 07-12 02:33:39 [attention.py:91] Using DeepSeek's "
         "fp8_ds_mla KV cache format.",
     ),

@@ -42,9 +42,11 @@ RELEVANT = (
 BARE = ("[Warmup]", "was not warmed-up", "warmup processing", "captured:", "free_mem:",
         "Benchmark Result", "Capturing CUDA graph", "warmup completed")  # fmt: skip
 
-# A traceback continues a record with source code, that of a build with commands of ninja.
+# A traceback continues a record with source code, that of a build with commands of ninja and
+# the errors of its compiler.
 _TRACEBACK = re.compile(
-    r"\s*(?:File \"|\^+\s*$|~+)|\s{2,}|Traceback|\(|\[[\d/]+\] {1,2}\S{0,99}[c+]{2} "
+    r"\s*(?:File \"|\^+\s*$|~+)|\s{2,}|Traceback|\(|(?:\[[\d/]+\] {1,2})?\S{0,99}[c+]{2} |"
+    r"\d{1,4} errors? detected in the compilation|Compilation terminated"
 )
 
 

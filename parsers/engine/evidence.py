@@ -310,11 +310,8 @@ SPAWNING = frozenset({"max_model_len", "task", PLATFORM})
 """Rules of lines behind which nothing slow is left of an engine's configuration (vLLM
 `EngineArgs.create_engine_config`: the model's comes first; before 0.9.2 its length is not
 printed), and of one that each process prints."""
-IMPORTING = frozenset({PLATFORM, "plugins_loading", _TRITON})
+IMPORTING = frozenset({PLATFORM, "plugins_loading", "kernels_not_imported", _TRITON})
 """Rules of lines that a process prints while it imports vLLM."""
-LISTED = IMPORTING | {"kernels_not_imported"}
-"""The same, with those that state what is missing: they are of the program that prints them,
-which may be one that lists what the machine has."""
 
 
 def imports_late(rule: LineRule, record: Record) -> bool:

@@ -27,7 +27,6 @@ from parsers.engine.evidence import (
     API_SERVER,
     ENGINE_CONFIG,
     IMPORTING,
-    LISTED,
     MAX_PROCESSES,
     SPAWNING,
     imports_late,
@@ -396,9 +395,7 @@ class LineParser:
                 self._withdraw(run)
             return True
         is_near = matched.line - stream.listed_line < LISTED_LINES
-        return (
-            is_near and matched.rule.name in LISTED and matched.record.process is None
-        )
+        return is_near and imports_unnamed(matched.rule, matched.record)
 
     def _withdraw(self, run: OpenRun) -> None:
         """Take back the last run, unless some of its events were given already."""

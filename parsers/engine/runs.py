@@ -17,7 +17,6 @@ from parsers.engine.evidence import (
     CONFIG_STATED,
     ENGINE_CONFIG,
     IMPORTING,
-    LISTED,
     PARTED,
     PLATFORM,
     Evidence,
@@ -114,6 +113,12 @@ GAP_S = 2.0
 """Shorter steps between lines are not kept: timestamps have a resolution of a second."""
 MAX_GAPS = 2000
 BEGINS_HERE = "The lines before are of other programs that imported vLLM"
+TYPED = "The program imported vLLM before, and waited for what a person typed"
+_PROMPTS = (">>> ", "In [")
+"""Of Python and IPython."""
+_CONFIGURING = ("config.py", "arg_utils.py")
+"""Modules that print nothing before a program makes the configuration of an engine (vLLM
+`config.py`, `engine/arg_utils.py`, `transformers_utils/config.py`)."""
 MIXED = "lines of several engines are mixed, and no name shows of which one a line is"
 _HEARTBEATS = (
     *(f"Waiting for {digit}" for digit in "123456789"),
@@ -130,9 +135,6 @@ _COORDINATOR = "Started DP Coordinator process"
 `v1/engine/utils.py launch_core_engines`)."""
 _OVERRIDES = "env_override.py"
 """A process that inherits what its parent set for NCCL imports vLLM (until v0.10)."""
-_CONFIGURING = ("config.py", "arg_utils.py")
-"""Modules that print while an engine is configured (vLLM `config.py`, `engine/arg_utils.py`,
-`transformers_utils/config.py`)."""
 _CORE = "Initializing a V1 LLM engine"
 STOPPING = "[shutdown] "
 """How lines begin of a server that stops its engine's process, and of that process (vLLM
@@ -237,6 +239,10 @@ class OpenRun:
     )
     """Lines that open a start-up, by their place and process: pid, time and text."""
     _imports: Imports = field(default_factory=Imports)
+    _is_typed: bool = False
+    """A person typed something behind the imports of the program."""
+    _is_configured: bool = False
+    """A module printed that makes the configuration, and none above it but imports."""
     _version: str | None = None
     _only_pids: dict[str, int] = field(default_factory=dict)
     """Of processes that exist once per engine."""
@@ -244,7 +250,6 @@ class OpenRun:
     """Of processes that printed lines of the engine; None for one without a name."""
     _has_devices: bool = False
     """A line stated of how many devices the engine is."""
-    _is_configuring: bool = False
     _is_parted: bool = False
     """One process makes several engines."""
     _address: str | None = None
@@ -271,7 +276,7 @@ class OpenRun:
     def is_import(self) -> bool:
         """Whether all lines so far are of a process without a name that imports vLLM."""
         is_bare = not (self.pids or self.has_engine or self._openings)
-        return is_bare and self.above_engine <= LISTED
+        return is_bare and self.above_engine <= IMPORTING
 
     @property
     def is_excerpt(self) -> bool:
@@ -608,7 +613,7 @@ class OpenRun:
         self, time: float | None, line: int, record: Record, *, is_own: bool
     ) -> tuple[Event, ...]:
         """Count a line; the stretches of time before it in which nothing was printed, and
-        the start of the engine's process, if it shows that.
+        what it shows of the start: the engine's process, or what follows the imports.
 
         `is_own`: a rule shows that it is of this start. Gaps before others wait for one.
         """
@@ -619,19 +624,22 @@ class OpenRun:
         if self.is_ready:
             self.tracker.usage.is_waited_for = self.waits_for_request(line)
             return ()
-        if time is None:
-            return self._gaps_before() if is_own else ()
         text = record.message
+        if time is None:
+            self._is_typed |= self.is_import and text.startswith(_PROMPTS)
+            return self._gaps_before() if is_own else ()
         if text.startswith(_HEARTBEATS):
             self.waited = (time, line, text)
             return ()
         front = self._front
-        spawned = () if front is None else self._spawned(front, time, line, record)
-        spawned = (*spawned, *self._configured(time, line, record))
+        marks: tuple[Event, ...] = ()
+        if front is not None:
+            marks = self._spawned(front, time, line, record)
         if not is_own and record.pid in self.pids:
             # The first lines of the next start are of a server, or of a process without a name.
             is_child = not (record.process or FRONT[0]).startswith(FRONT)
             is_own = is_child and not self.is_over_at(time, IDLE_S)
+        marks = (*marks, *self._behind_import(time, line, record))
         gap = self._gap_until(time, line, text)
         if gap is not None and not is_own:
             before = self.last_time, self.last_line, self.last_text
@@ -642,16 +650,17 @@ class OpenRun:
         if gap is not None:
             self._gaps.append(gap)
         has_gaps = self._gaps or self._before_gaps is not None
-        return (*spawned, *self._gaps_before()) if is_own and has_gaps else spawned
+        return (*marks, *self._gaps_before()) if is_own and has_gaps else marks
 
-    def _configured(
-        self, time: float, line: int, record: Record
-    ) -> Iterator[PhaseMarked]:
-        """The beginning of the configuration where no line of arguments shows it."""
-        is_first = not (self._is_configuring or self._openings or self.has_engine)
-        is_named = record.process is not None or record.pid is not None
-        if is_first and not is_named and module_of(record.file) in _CONFIGURING:
-            self._is_configuring = True
+    def _behind_import(self, time: float, line: int, record: Record) -> Iterator[Event]:
+        """What a program without a server does behind its imports: nothing until a person
+        typed it, and the configuration from the first line of the modules that make it."""
+        if self._is_typed:
+            self._is_typed, self.last_time = False, None
+            yield Note(topic="begins_here", text=TYPED, time=time, line=line)
+        is_first = self.is_import and not self._is_configured
+        if is_first and module_of(record.file) in _CONFIGURING:
+            self._is_configured = True
             yield PhaseMarked(name="configure", edge="start", time=time, line=line)
 
     def _gaps_before(self) -> tuple[GapSeen, ...]:

@@ -119,6 +119,13 @@ class ConfigLine(Signal, frozen=True, gc=False):
     """True for plain text that means something only below a heading."""
 
 
+class WeightsSought(Signal, frozen=True, gc=False):
+    """A rank looks for its weights, on this host or where they are downloaded from, or has
+    them."""
+
+    are_there: bool
+
+
 class ValidationMarked(Signal, frozen=True, gc=False):
     """A validation pass, which repeats warm-up steps, began or ended."""
 

@@ -163,6 +163,8 @@ class RankState:
     is_warming_kernels: bool = False
     has_captured: bool = False
     """Whether graphs were captured since kernels began to be warmed up."""
+    sought_at: float | None = None
+    """When it began to look for its weights."""
     precompile: PrecompileStarted | None = None
     full_bar: str | None = None
     """Name of the bar that was drawn last, if it was full."""
@@ -311,10 +313,17 @@ _WIDE_STAGES = frozenset({"import", "configure", "start_workers", "start_engine"
 """Stages with no line at their end: what fails in them is anything at all."""
 
 
+def _note_mark(state: RankState, mark: PhaseMarked) -> None:
+    if mark.name == "model_warmup":
+        state.is_warming_model = mark.edge == "start"
+    elif mark.name == "download":
+        state.sought_at = None  # a line states how long it took
+
+
 def follow_stage(state: RankState, event: Event) -> None:
     """Keep the stage that has begun and not ended."""
-    if isinstance(event, PhaseMarked) and event.name == "model_warmup":
-        state.is_warming_model = event.edge == "start"
+    if isinstance(event, PhaseMarked):
+        _note_mark(state, event)
     match event:
         case BucketsGenerated(phase="multimodal"):
             # Printed before the first item, which has no line before it ran.

@@ -56,6 +56,7 @@ from parsers.engine.signals import (
     StatisticsLine,
     StepLine,
     ValidationMarked,
+    WeightsSought,
     is_at_work,
     stamped,
 )
@@ -107,6 +108,8 @@ from warmup_insights.model.events import (
 
 Rank = int | None
 MAX_FACTORS = 2000
+DOWNLOADED_S = 2.0
+"""Looking for files that are there takes less."""
 _WITH_CACHE = (KVCacheAllocated, GraphsCaptured, WarmupFinished)
 _OF_SERVING = (BucketMiss, DefragRan, Note)
 _DIVISIONS = (
@@ -373,6 +376,8 @@ class RunTracker:
                 edge = "start" if made.running else "end"
                 marked = PhaseMarked(name="validation_warmup", edge=edge)
                 return [*end_step(state, origin), stamped(marked, origin)]
+            case WeightsSought():
+                return self._weights_sought(state, made, origin)
             case ErrorFollowed():
                 self.failures.follow_last(origin)
             case CallFailed():
@@ -465,6 +470,21 @@ class RunTracker:
                 return self.usage.take(made, origin, is_ready=self.failures.is_ready)
             case BenchEdge() | BenchLine():
                 return self._bench.take(made, origin.line)
+        return []
+
+    def _weights_sought(
+        self, state: RankState, made: WeightsSought, origin: Origin
+    ) -> list[Event]:
+        """The download of weights for which no line states how long it took (vLLM
+        `model_loader/weight_utils.py download_weights_from_hf`)."""
+        since, state.sought_at = state.sought_at, None
+        if not made.are_there:
+            state.sought_at = origin.time
+        elif since is not None and origin.time is not None:
+            lasted = origin.time - since
+            if lasted >= DOWNLOADED_S:
+                end = PhaseMarked(name="download", edge="end", duration_s=lasted)
+                return self._event(state, stamped(end, origin), origin)
         return []
 
     def _step(self, state: RankState, made: StepLine, origin: Origin) -> list[Event]:

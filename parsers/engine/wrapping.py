@@ -29,7 +29,8 @@ LOOKED_AT = 4000
 _DIGITS = re.compile(r"\d+")
 _LAST_WORD = re.compile(r"\S{1,250}\r?$")
 _BEGINS = re.compile(
-    r"\s*$|(?:DEBUG|INFO|WARNING|ERROR|CRITICAL)(?:\s|:)|\([A-Za-z_][\w.:-]{0,60} .{0,20}pid=|"
+    r"\s*$|\s{0,8}\.\.\.\s{0,8}$|(?:DEBUG|INFO|WARNING|ERROR|CRITICAL)(?:\s|:)|"
+    r"\([A-Za-z_][\w.:-]{0,60} .{0,20}pid=|"
     r"\[?\d{4}-\d\d-\d\d|Traceback \(|\s{1,4}File \"|\s{4}\S|\[(?:rank|default)\d|"
     r"[A-Z][\w ,()-]{3,80}: {1,3}\d{1,3}%|\S{0,40}[$#>] |\*\*\* |Process "
 )

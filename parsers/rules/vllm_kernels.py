@@ -1,7 +1,8 @@
 """Upstream vLLM: kernels that are warmed up, tuned or compiled.
 
-Source: vLLM `model_executor/warmup/`, `utils/jit_monitor.py`; flashinfer
-`autotuner.py`; TileLang `jit/kernel.py`.
+Source: vLLM `model_executor/warmup/`, `utils/jit_monitor.py`,
+`distributed/device_communicators/flashinfer_all_reduce.py`; flashinfer `autotuner.py`;
+TileLang `jit/kernel.py`.
 """
 
 from __future__ import annotations
@@ -224,6 +225,33 @@ KERNEL_RULES: tuple[LineRule, ...] = (
         "kernel_build",
         "(Worker_TP1 pid=5) 2026-07-12 02:34:08  [TileLang:tilelang.jit.kernel:INFO] "
         "(kernel.py:141): TileLang completes to compile kernel `mhc_post_tilelang`",
+        startup_only=True,
+    ),
+    note_rule(
+        "all_reduce_unfused",
+        "Flashinfer allreduce-norm fusion will be disabled",
+        r"Failed to initialize Flashinfer allreduce workspace\. .{1,100}",
+        "setting_ignored",
+        "(Worker_TP0 pid=2) WARNING 04-20 00:18:19 [allreduce_rms_fusion.py:781] Failed to "
+        "initialize Flashinfer allreduce workspace. Flashinfer allreduce-norm fusion will be "
+        "disabled.",
+        device="cuda",
+        startup_only=True,
+    ),
+    note_rule(
+        "all_reduce_workspace",
+        (
+            "FlashInfer All Reduce workspace: ",
+            "Allreduce norm fusion workspace with backend",
+        ),
+        r"Failed to initialize FlashInfer All(?: Reduce workspace: .{1,300}|"
+        r"reduce norm fusion workspace with backend=\w{1,20})",
+        "kernel_build",
+        "(Worker_TP0 pid=2) WARNING 04-20 00:18:19 [flashinfer_all_reduce.py:72] Failed to "
+        "initialize FlashInfer All Reduce workspace: Ninja build failed. Ninja output:",
+        "(Worker_TP0 pid=2) WARNING 04-20 00:18:19 [flashinfer_all_reduce.py:154] Failed to "
+        "initialize FlashInfer Allreduce norm fusion workspace with backend=trtllm",
+        device="cuda",
         startup_only=True,
     ),
     line_rule(

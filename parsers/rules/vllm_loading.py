@@ -19,7 +19,7 @@ from parsers.base import (
     phase_start,
 )
 from parsers.engine.convert import model_of, text_of
-from parsers.engine.signals import ModelNamed
+from parsers.engine.signals import ModelNamed, WeightsSought
 from warmup_insights.model.events import MemoryMeasured, Note, PhaseMarked
 from warmup_insights.units import GIB
 
@@ -86,6 +86,17 @@ LOAD_RULES: tuple[LineRule, ...] = (
         "(VllmWorker rank=1 pid=94) INFO 08-16 01:44:26 [shm_broadcast.py:289] vLLM message "
         "queue communication handle: Handle(local_reader_ranks=[0], buffer_handle=(1, "
         "10485760, 10, 'psm_3c3b2ea7'), local_subscribe_addr='ipc:///tmp/a')",
+    ),
+    phase_start(
+        "nccl_connecting",
+        "vLLM is using nccl==",
+        # Each rank, before it meets the others (`distributed/device_communicators/
+        # pynccl.py`); before 0.11 its first line of that.
+        r"vLLM is using nccl==\d",
+        "distributed_init",
+        "(RayWorkerWrapper pid=1069) INFO 03-27 22:18:01 [pynccl.py:69] vLLM is using "
+        "nccl==2.25.1",
+        startup_only=True,
     ),
     phase_start(
         "engine_processes",
@@ -200,6 +211,24 @@ LOAD_RULES: tuple[LineRule, ...] = (
             "took 3.50 seconds",
             {"name": "reload_weights", "duration_s": 3.5},
         ),
+    ),
+    line_rule(
+        "weights_sought",
+        ("Using model weights format", ".json found in remote"),
+        # The index is looked for when the weights are there (`_prepare_weights`).
+        r"Using model weights format |(?P<index>No \S{1,80}\.json found in remote\.)",
+        lambda match: WeightsSought(are_there=match["index"] is not None),
+        Sample(
+            "INFO 07-16 19:53:31 [weight_utils.py:419] Using model weights format "
+            "['*.safetensors']",
+            {"are_there": False},
+        ),
+        Sample(
+            "INFO 01-16 18:11:57 weight_utils.py:288] No model.safetensors.index.json found "
+            "in remote.",
+            {"are_there": True},
+        ),
+        startup_only=True,
     ),
     phase_end(
         "weights_loaded",

@@ -59,13 +59,19 @@ def _engine(match: re.Match[str]) -> list[Made]:
         model=_model(model),
         device_kind=_device_kind(device),
     )
-    return [recorded, PhaseMarked(name="start_engine", edge="start")]
+    made: list[Made] = [recorded, PhaseMarked(name="start_engine", edge="start")]
+    sizes = [settings.get(f"{kind}_parallel_size") for kind in ("tensor", "pipeline")]
+    if "V1" not in match["kind"] and set(sizes) <= {1, None} and sizes[0] == 1:
+        # The only worker is in this process, which has imported everything, and sets up the
+        # tokenizer, the device and the group of its rank (`engine/llm_engine.py`, `__init__`).
+        made.append(PhaseMarked(name="init_worker", edge="start"))
+    return made
 
 
 def _stated(match: re.Match[str]) -> list[Made]:
     """What an engine is that was made; verl prints it when its server takes requests
     (`vllm_async_server.py run_server`)."""
-    recorded, _ = _engine(match)
+    recorded = _engine(match)[0]
     return [recorded] if match["version"] else [recorded, ServerReady()]
 
 
@@ -199,7 +205,7 @@ CONFIG_RULES: tuple[LineRule, ...] = (
     line_rule(
         "engine_config",
         ("LLM engine (v", "LLM engine with config"),
-        r"Initializing an? (?:LLM engine|(?:V[01] )?LLM engine \(v(?P<version>[^\s)]{1,80})\))"
+        r"Initializing an? (?P<kind>LLM engine|(?:V[01] )?LLM engine \(v(?P<version>[^\s)]{1,80})\))"
         # A page states the version and leaves the rest out.
         r"(?: with config: |(?<=\))(?: ?(?:\.{3}|…) ?|$))(?P<rest>.*)",
         _engine,
@@ -224,7 +230,7 @@ CONFIG_RULES: tuple[LineRule, ...] = (
         "engine_config_stated",
         ("LLM engine (v", "LLM engine with config"),
         # Printed when a step fails (`logging_utils/dump_input.py`).
-        r"(?:(?:Dumping input data for )?V1 LLM engine \(v(?P<version>[^\s)]{1,80})\)|"
+        r"(?P<kind>(?:Dumping input data for )?V1 LLM engine \(v(?P<version>[^\s)]{1,80})\)|"
         r"Initializing a V1 LLM engine) with config: (?P<rest>.*)",
         _stated,
         Sample(

@@ -721,3 +721,22 @@ def test_what_went_on_behind_lines_that_were_cut_out_is_unknown(ends, known):
     found = totals(time)
     assert ("load_model" in found) is known
     assert ("lines_cut_out" in found) is (ends == "profile_run")
+
+
+def test_time_around_lines_that_were_cut_out_is_no_unlogged_time():
+    """Where nothing else explains it: a failure ends no phase, and the marks of a person
+    are between the two lines."""
+    before = [RunStarted(time=0.0), Note(topic="elided", text="...", line=2)]
+    gap = GapSeen(
+        time=10.0, line=5, duration_s=20.0, next_line=8, before="a", after="b"
+    )
+    failed = Failure(
+        failure="other", message="b", phase="init_worker", time=30.0, line=8
+    )
+    started = PhaseMarked(name="configure", edge="start", time=10.0, line=5)
+    cut = Note(topic="elided", text="...", line=6)
+    time = time_of(*before, started, cut, gap, failed)
+    assert totals(time) == {"lines_cut_out": 20.0}
+    assert (time["unlogged_s"], time["gaps"]) == (10.0, [])
+    whole = time_of(*before, started, gap, failed)
+    assert "lines_cut_out" not in totals(whole)

@@ -102,6 +102,18 @@ def test_a_cpus_warmup_goes_on_behind_its_first_run_of_the_model():
     assert (found["model_warmup"], found["profile_run"]) == (32.0, 1.0)
 
 
+def test_a_cpus_warmup_begins_with_compiling_where_the_function_is_saved():
+    text = HEAD + line(
+        20, "cpu_model_runner.py:1", "Warming up model for the compilation..."
+    )
+    saved = "saved AOT compiled function to /c/torch_aot_compile/2e5f/rank_0_0/model"
+    text += line(46, "decorators.py:710", saved)
+    text += line(50, "monitor.py:81", "Initial profiling/warmup run took 3.00 s")
+    text += line(52, "cpu_model_runner.py:2", "Warming up done.")
+    found = phases(text)
+    assert (found["compile"], found["model_warmup"]) == (26.0, 3.0)
+
+
 def test_the_last_line_of_a_workers_warmup_ends_it():
     text = HEAD + line(40, "gpu_worker.py:563", "Available KV cache memory: 13.84 GiB")
     text += line(60, "jit_monitor.py:79", "Kernel JIT monitor activated; mode=warn")
@@ -863,3 +875,85 @@ def test_what_has_no_room_for_the_cache_was_profiled():
     text += f"(EngineCore pid=7) ERROR 07-16 10:00:40 [core.py:396] {error}\n"
     found, _ = captured(text)
     assert found["profile_run"] == 30.0
+
+
+IMPORTED = (
+    "INFO 03-09 01:21:09 [__init__.py:239] Automatically detected platform cpu.\n"
+)
+CONFIGURED = (
+    "WARNING 03-09 01:21:{} [config.py:2951] Casting torch.float16 to torch.bfloat16.\n"
+    "INFO 03-09 01:21:42 [config.py:713] This model supports multiple tasks: {{'embed', "
+    "'generate'}}. Defaulting to 'generate'.\n"
+    "INFO 03-09 01:21:42 [llm_engine.py:243] Initializing a V0 LLM engine (v0.8.5) with "
+    "config: model='a/b', device_config=cpu\n"
+)
+
+
+def test_the_first_line_of_the_configuration_ends_the_imports():
+    found = phases(IMPORTED + CONFIGURED.format(12))
+    assert (found["import"], found["configure"]) == (3.0, 30.0)
+
+
+@pytest.mark.parametrize("prompt", [">>> ", "In [2]: "])
+def test_the_time_in_which_a_person_types_is_none_of_a_start(prompt):
+    typed = f"{prompt}llm = LLM(model='a/b')\n"
+    summary = summary_of(events(IMPORTED + typed + CONFIGURED.format(36)))
+    assert phases(IMPORTED + typed + CONFIGURED.format(36)) == {"configure": 6.0}
+    assert summary["time"]["wall_s"] == 6.0
+
+
+V0_LOADING = "INFO 08-15 01:29:{} model_runner.py:720] Starting to load model a/b...\n"
+V0_ENGINE = (
+    "INFO 08-15 01:28:20 llm_engine.py:174] Initializing an LLM engine (v0.5.4) with config: "
+    "model='a/b', tensor_parallel_size={}, device_config=cuda\n"
+)
+
+
+@pytest.mark.parametrize(("size", "name"), [(1, "init_worker"), (2, "start_engine")])
+def test_the_engine_of_v0_sets_up_its_only_worker_behind_its_first_line(size, name):
+    """It has imported all that it needs; workers of several ranks are started first."""
+    found = phases(V0_ENGINE.format(size) + V0_LOADING.format(40))
+    assert (found[name], sum(found.values())) == (80.0, 80.0)
+
+
+@pytest.mark.parametrize("states", [False, True])
+def test_what_lies_between_looking_for_weights_and_for_their_index_is_their_download(
+    states,
+):
+    text = HEAD + line(10, "m.py:1", "Starting to load model a/b...")
+    text += line(11, "w.py:1", "Using model weights format ['*.safetensors']")
+    if states:
+        took = "Time spent downloading weights for a/b: 30.500000 seconds"
+        text += line(45, "w.py:2", took)
+    text += line(50, "w.py:3", "No model.safetensors.index.json found in remote.")
+    text += line(52, "m.py:2", "Model loading took 5.00 GiB and 41.000000 seconds")
+    assert phases(text)["download"] == (30.5 if states else 39.0)
+
+
+NCCL = "INFO 07-16 10:00:{} [pynccl.py:69] vLLM is using nccl==2.25.1\n"
+MADE_BY_RAY = (
+    "INFO 07-16 10:00:08 [ray_distributed_executor.py:354] Copying the following "
+    "environment variables to workers: ['VLLM_USE_V1']\n"
+)
+FAILED = "INFO 07-16 10:00:50 [ray.py:1] x\nERROR 07-16 10:00:50 [core.py:1] RuntimeError: a\n"
+
+
+def test_ranks_are_connected_from_the_line_in_which_they_name_nccl():
+    """Versions that print no other line there."""
+    text = HEAD + "(EngineCore pid=7) " + NCCL.format("08")
+    assigned = "rank 0 in world size 2 is assigned as DP rank 0, PP rank 0, TP rank 0"
+    text += line(28, "parallel_state.py:1", assigned)
+    text += "(EngineCore pid=7) " + NCCL.format(30)
+    text += line(33, "m.py:1", "Starting to load model a/b...")
+    found = phases(text)
+    assert (found["distributed_init"], found["init_worker"]) == (20.0, 5.0)
+
+
+def test_ranks_are_connected_where_ray_prints_the_line_of_another_alone():
+    text = HEAD.replace("(EngineCore pid=7) ", "") + MADE_BY_RAY
+    for worker in (5, 6):
+        text += f"(RayWorkerWrapper pid={worker}) " + NCCL.format(20)
+    text += "(RayWorkerWrapper pid=6) " + FAILED.split("\n")[1] + "\n"
+    found = phases(text)
+    assert found["init_worker"] == 12.0
+    assert found["distributed_init (other rank)"] == 30.0

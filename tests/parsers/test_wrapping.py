@@ -161,6 +161,17 @@ def test_rows_of_a_page_that_counts_the_characters_of_colours_are_shorter():
     assert cached.format(10.729) in whole.decode()
 
 
+def test_dots_of_a_person_are_no_part_of_the_line_above():
+    """Three starts whose settings are as long state them in lines of one length."""
+    rows = [
+        f"(APIServer pid={n}) INFO 07-16 10:00:0{n} [utils.py:233] non-default args: "
+        f"{{'model': 'a/b', 'max_model_len': {n}192}}"
+        for n in range(1, 4)
+    ]
+    lines = "\n...\n".join([*rows, ""]).removesuffix("\n")
+    assert width_of(lines) is None
+
+
 CUT = (
     "(APIServer pid=1) INFO 06-07 13:18:43 [api_utils.py:345] vLLM API server version 0.26.0",
     "(APIServer pid=1) INFO 06-07 13:18:43 [utils.py:233] non-default args: {'model': "

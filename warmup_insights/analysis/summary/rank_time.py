@@ -36,8 +36,8 @@ from warmup_insights.model.events import (
 )  # fmt: skip
 from warmup_insights.model.summary import OF_OTHER_RANK, PHASES
 
-OTHER_RANK, ASSUMED, BOUNDED, MEASURED = range(4)
-"""How a span is known, weakest first: from a slower rank; from a line that opens it up
+CUT_OUT, OTHER_RANK, ASSUMED, BOUNDED, MEASURED = range(5)
+"""How a span is known, weakest first: not, as lines are missing; from a slower rank; from a line that opens it up
 to the next one; from the line before to the line that closes it; from a duration."""
 IDLE_S = 30.0
 """A rank that prints nothing for longer may have done anything at all."""
@@ -108,7 +108,7 @@ DOWNLOAD = "download"
 ENCODER = "encoder_profile"
 BUILD = "kernel_build"
 CUT = "lines_cut_out"
-"""Time between two phases where a person took lines out of the log."""
+"""Time in which a person took lines out of the log, where nothing else explains it."""
 
 BACK_S = 60.0
 """Lines of several processes can be this much out of order."""
@@ -299,21 +299,17 @@ class RankTime:
 
     def mark(self, event: PhaseMarked, time: float) -> None:
         """A phase begins or ends, and its name is stated."""
-        if event.name == BUILD:
-            return self._built(event, time)
         if event.edge == "start":
-            if (
-                event.name == "import"
-                and self.current_since is not None
-                and time < self.current_since
-            ):
-                return  # Ray repeats late what its workers printed
+            if self._begins_nothing(event.name, time):
+                return self.note_time(time)
             if event.name == GRAPH_PROFILE and "profile_run" not in self.ended:
                 self._profiled(time)
             if self.ended.get(event.name) != time:  # or it goes on
                 self.marks[event.name] = time
             self.begin(event.name, time)
             return
+        if event.name == "compile" and self.current == WARMUP:
+            return self._compiled_in_warmup(time)
         began = self.marks.pop(event.name, None)
         is_over = event.name in self.ended and self.current is None
         # A later line shows once more that it ended, or a file that none is missing.
@@ -342,6 +338,20 @@ class RankTime:
             began = time - event.duration_s
         if began is not None:
             self.spans.append(Span(BUILD, began, time, MEASURED))
+
+    def _begins_nothing(self, name: str, time: float) -> bool:
+        """Whether a line is of imports, which Ray repeats late, or of one more group of
+        ranks."""
+        since = self.current_since
+        is_late = name == "import" and since is not None and time < since
+        return is_late or (name == "distributed_init" and name in self.ended)
+
+    def _compiled_in_warmup(self, time: float) -> None:
+        """A warm-up that compiles begins with that, and goes on (vLLM
+        `v1/worker/cpu_model_runner.py warming_up_model`)."""
+        if self.current_since is not None:
+            self.spans.append(Span("compile", self.current_since, time, BOUNDED))
+            self.ended["compile"] = self.current_since = self.last = time
 
     def _profiled(self, time: float) -> None:
         """The profiling run is over where graphs are captured to estimate what they take
@@ -484,6 +494,8 @@ class RankTime:
     ) -> None:
         """Begin or end the phase that an event marks."""
         match event:
+            case PhaseMarked() if event.name == BUILD:
+                self._built(event, time)
             case PhaseMarked():
                 self.mark(event, time)
             case MemoryMeasured() if event.stage in _STAGES:
@@ -552,12 +564,7 @@ class RankTime:
 
     def take_failure(self, event: Failure, time: float) -> None:
         """What fails in a stage without a first line of its own was in it since the line
-        before; the bars of a capture state how long it had run. What is cut out is unknown."""
-        if self.is_cut and self.last is not None and time - self.last >= 2 * STAMP_S:
-            self.spans.append(Span(CUT, self.last, time, ASSUMED))
-            self.current = self.current_since = None
-            self.last, self.is_cut = time, False
-            return
+        before; the bars of a capture state how long it had run."""
         is_drawn = event.phase is not None and event.phase in (*PHASES, self.bar_phase)
         if event.phase == CAPTURES and CAPTURES not in self.ended:
             self.end(CAPTURES, time, self.captured_s or None)

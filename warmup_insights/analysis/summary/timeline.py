@@ -17,6 +17,8 @@ from warmup_insights.analysis.summary import serving
 from warmup_insights.analysis.summary.rank_time import (
     BOUNDED,
     BUILD,
+    CUT,
+    CUT_OUT,
     KERNELS,
     MEASURED,
     STAMP_S,
@@ -133,6 +135,10 @@ class Timeline:
     def __init__(self) -> None:
         self.by_rank: dict[int, RankTime] = {}
         self._gaps: list[GapSeen] = []
+        self._cut_line = 0
+        """The last one at which lines were cut out."""
+        self._cuts: list[Span] = []
+        """Gaps with such a line between their two."""
         self._untimed: list[PhaseMarked] = []
         """Ends of stages since the last line that had a timestamp."""
         self.started_at: float | None = None
@@ -268,11 +274,12 @@ class Timeline:
     def _note(self, note: Note) -> None:
         """What a note states about the lines around it."""
         if note.topic == "begins_here":
-            self.by_rank, self._gaps, self._untimed = {}, [], []
+            self.by_rank, self._gaps, self._cuts, self._untimed = {}, [], [], []
             self.started_at = self.last_at = None
             self._worked_at = -math.inf
             self._head.first_line = None
         elif note.topic == "elided":
+            self._cut_line = note.line or 0
             for times in self.by_rank.values():
                 times.is_cut = True
         elif note.topic in _OF_KERNELS and note.time is not None:
@@ -281,11 +288,14 @@ class Timeline:
             self._times_of(note.rank or 0).encoder_since = note.time
 
     def _fill(self, gap: GapSeen) -> None:
-        """What a line without a timestamp states as its time lies in the gap around it."""
+        """What a line without a timestamp states as its time lies in the gap around it, as
+        what was printed in lines that were cut out does."""
         ended, self._untimed = self._untimed, []
         if gap.time is None or gap.line is None:
             return
         stop = gap.time + gap.duration_s
+        if gap.line < self._cut_line <= gap.next_line:
+            self._cuts.append(Span(CUT, gap.time, stop, CUT_OUT))
         for event in reversed(ended):
             if not gap.line < (event.line or 0) < gap.next_line:
                 continue
@@ -449,6 +459,7 @@ class Timeline:
         return found if any(each.phases for each in found) else []
 
     def _spans(self, end: float) -> Iterable[Span]:
+        yield from self._cuts
         main = self._main()
         for rank, times in self.by_rank.items():
             until = self._until(times, end)
@@ -516,9 +527,18 @@ class Timeline:
             if other is not times
             and other.ended.get(times.current, -math.inf) >= times.current_since
         ]
+        if not ends and times.current == "init_worker":
+            ends = self._connecting()
         if not ends and self.ready_at is not None:
             ends = self._next_stage(times)
         return min(end, max(ends, default=end))
+
+    def _connecting(self) -> list[float]:
+        """When ranks began to connect that have not ended it: they do so together, and Ray may
+        print the line of another rank alone."""
+        open_marks = [other.marks for other in self.by_rank.values()]
+        name = "distributed_init"
+        return [marks[name] for marks in open_marks if name in marks]
 
     def _next_stage(self, times: RankTime) -> list[float]:
         """When the others began what follows the stage of a rank above 0, of which Ray may
