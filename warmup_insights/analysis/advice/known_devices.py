@@ -542,7 +542,7 @@ ROWS: tuple[KnownError, ...] = (
          (Way.that_sets("a cache of 16 bits holds half as many tokens as one of 8 bits",
                         kv_cache_dtype="auto"),)),
         (r"Failed to find function acl\w{1,60}",
-         "The Ascend toolkit (CANN) is older than torch_npu needs",
+         "The Ascend toolkit is older than torch_npu needs",
          (Way("the Ascend toolkit, torch_npu and vllm-ascend of one release", "another image"),
           EAGER)),
         (r"current working operator name is|NPU function error|\bacl(?:nn|rt)[A-Z]",
