@@ -10,7 +10,12 @@ from tests.analysis.builders import simulate
 from tests.cli.decisions import invoke, store_run
 from warmup_insights.bucketing.file import read_bucket_file
 from warmup_insights.errors import InputError, SettingError
-from warmup_insights.model.events import BucketMiss, BucketUsed, RunStarted
+from warmup_insights.model.events import (
+    BucketMiss,
+    BucketUsed,
+    ConfigRecorded,
+    RunStarted,
+)
 
 LIMITS = (
     "--max-num-seqs=8", "--max-num-batched-tokens=1024", "--max-model-len=2048",
@@ -152,6 +157,24 @@ def test_settings_of_the_run_can_be_overridden(db, trace):
     large = json.loads(invoke(*command, "--max-buckets", 9, "--block-size", 128).stdout)
     blocks = [answer["fit"]["buckets"]["decode"][-1][2] for answer in (small, large)]
     assert blocks[0] > blocks[1]
+
+
+def test_what_a_run_printed_as_defaults_is_no_setting_of_it(tmp_path, trace):
+    """The linear strategy prints ranges that follow from the limits; `plan` leaves them out too."""
+    _, events = simulate(SETTINGS)
+    printed = ConfigRecorded(
+        environment={"VLLM_DECODE_BLOCK_BUCKET_MAX": "16"},
+        defaults=["VLLM_DECODE_BLOCK_BUCKET_MAX"],
+    )
+    found = []
+    for name, more in (("silent", []), ("printed", [printed])):
+        path = tmp_path / f"{name}.db"
+        store_run(path, name, [*events, *more], label=name, synthetic=True)
+        command = ("buckets", "fit", name, "--db", path, "--trace", trace, "--json")
+        found.append(
+            json.loads(invoke(*command, "--max-buckets", 9).stdout)["strategies"]
+        )
+    assert found[0] == found[1]
 
 
 @pytest.mark.parametrize(

@@ -14,7 +14,10 @@ from click.core import ParameterSource
 from warmup_insights.analysis.fit import traffic as shapes
 from warmup_insights.analysis.fit.cost import Limits
 from warmup_insights.analysis.fit.report import fit_for_settings, run_costs
-from warmup_insights.analysis.plan.regenerate import bucketing_inputs, rules_version
+from warmup_insights.analysis.plan.regenerate import (
+    bucketing_inputs,
+    bucketing_settings,
+)
 from warmup_insights.analysis.summary import Folded
 from warmup_insights.bucketing.base import STRATEGY_NAMES, WITHOUT_BUCKETS, Phase
 from warmup_insights.bucketing.file import generated_file, open_bucket_lines
@@ -454,12 +457,12 @@ def _fit_settings(request: Request, run: Folded | None) -> BucketingSettings:
             f"Run {run.summary.run_id} on {device} has no buckets to fit; name a run of "
             "vllm-gaudi"
         )
-    inputs, variables = bucketing_inputs(run.summary)
+    stated, _ = bucketing_inputs(run.summary)
     context = click.get_current_context()
     given = {
         name: value
         for name, value in request.inputs.items()
-        if name not in inputs
+        if name not in stated
         or context.get_parameter_source(name) is ParameterSource.COMMANDLINE
     }
     changed = {
@@ -467,13 +470,13 @@ def _fit_settings(request: Request, run: Folded | None) -> BucketingSettings:
         for name, value in request.env.items()
         if os.environ.get(name) != value
     }
-    merged = replace(
-        request,
-        inputs={**inputs, **given},
-        env={**variables, **changed},
-        engine_version=request.engine_version or rules_version(run.summary),
+    settings = bucketing_settings(
+        run.summary,
+        limits=given,
+        variables=changed,
+        engine_version=request.engine_version,
     )
-    return merged.settings()
+    return replace(settings, strategy=request.strategy or settings.strategy)
 
 
 def _traffic(
