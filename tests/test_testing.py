@@ -28,9 +28,10 @@ def test_lines_of_a_log_become_events_and_a_summary():
 
 
 def test_several_runs_are_an_error():
-    assert len(read(BANNER + MEMORY + BANNER)[0]) == 2
+    two = BANNER + MEMORY + BANNER.replace("0.26.0", "0.27.0")
+    assert len(read(two)[0]) == 2
     with pytest.raises(AssertionError, match="2 runs"):
-        events(BANNER + MEMORY + BANNER)
+        events(two)
 
 
 def test_the_rule_of_a_line_is_named():

@@ -242,7 +242,7 @@ class OpenRun:
     _is_typed: bool = False
     """A person typed something behind the imports of the program."""
     _is_configured: bool = False
-    """A module printed that makes the configuration, and none above it but imports."""
+    """A module printed that makes the configuration, above any line of the engine."""
     _version: str | None = None
     _only_pids: dict[str, int] = field(default_factory=dict)
     """Of processes that exist once per engine."""
@@ -658,8 +658,9 @@ class OpenRun:
         if self._is_typed:
             self._is_typed, self.last_time = False, None
             yield Note(topic="begins_here", text=TYPED, time=time, line=line)
-        is_first = self.is_import and not self._is_configured
-        if is_first and module_of(record.file) in _CONFIGURING:
+        is_first = not (self._is_configured or self._openings or self.has_engine)
+        is_named = self.pids or record.process is not None or record.pid is not None
+        if is_first and not is_named and module_of(record.file) in _CONFIGURING:
             self._is_configured = True
             yield PhaseMarked(name="configure", edge="start", time=time, line=line)
 
