@@ -510,7 +510,7 @@ ROWS: tuple[KnownError, ...] = (
          "A bucket may be padded by another share",
          (Way("VLLM_PROMPT_... and VLLM_DECODE_..._BUCKET_PAD_PERCENT from {1} to {2}, or unset"),)),
         (r"Unexpected extra config keys for|[Ll]oader extra config is not supported",
-         "The loader does not know a key",
+         "The loader has no such key",
          (Way("no --model-loader-extra-config, or only the keys that this --load-format has"),)),
         (r"block_size \((\d{1,9})\) must be <= max_num_batched_tokens",
          "A step takes fewer tokens than a block of the Mamba layers' cache",
