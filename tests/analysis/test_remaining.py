@@ -91,3 +91,12 @@ def test_a_child_that_imports_the_engine_later_is_no_step_back():
         PhaseMarked(name="import", edge="start", time=2.0),
     ]
     assert folded(events).summary.progress.stage == "load_weights"
+
+
+def test_measured_weights_show_the_stage_where_the_line_before_is_missing():
+    events = [
+        RunStarted(time=1.0),
+        PhaseMarked(name="configure", edge="start", time=2.0),
+        MemoryMeasured(stage="weights", delta_bytes=GIB, duration_s=3.4, time=9.0),
+    ]
+    assert folded(events).summary.progress.stage == "load_model"

@@ -349,6 +349,9 @@ class ProgressFold:
             if isinstance(event, MemoryMeasured):
                 used = self._used(event.used_bytes, event.free_bytes)
                 self._used_bytes = used if used is not None else self._used_bytes
+                if event.stage == "weights" and is_before(self._stage, "load_model"):
+                    # The line that loading began is missing.
+                    self._named(event, "load_model")
         else:
             self._staged(event)
 
