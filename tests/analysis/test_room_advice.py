@@ -236,6 +236,7 @@ def test_a_device_that_others_hold_is_not_full_of_weights():
     )  # fmt: skip
     finding = only([started("vllm"), LOADING, failure], "out_of_memory")
     assert "end what else holds 12.36 GiB" in finding.suggestion
+    assert finding.effect == "909 MiB of room at least, as much as was missing"
 
 
 @pytest.mark.parametrize("model", ["a/8x7B", "a/Some-model", "a/Qwen3-A3B"])

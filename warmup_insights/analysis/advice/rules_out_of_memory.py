@@ -486,8 +486,8 @@ _OTHER_ALLOCATOR = Way(
 """vLLM `device_allocator/cumem.py`, `csrc/cumem_allocator.cpp`."""
 _NCCL = re.compile(r"\bNCCL\b|\bnccl[A-Z]|\bCuda failure \d")
 """The last is how NCCL's own checks print an error of CUDA."""
-_COMPUTED = ("utilization", "GRAPH_RESERVED_MEM")
-"""Settings of which the value is made from the shortfall."""
+_COMPUTED = ("utilization", "GRAPH_RESERVED_MEM", "iB of the device")
+"""What is made from the shortfall, or is enough for it: settings, and what others hold."""
 _BEFORE_CACHE = ("import", "configure", "start_", "distributed_", "download", "init_", "load_",
                  "profile_run")  # fmt: skip
 _PARAMETERS = re.compile(r"(?<![\dx.A-Za-z])(\d{1,4}(?:\.\d{1,2})?)[Bb](?![A-Za-z0-9])")
