@@ -33,7 +33,7 @@ from warmup_insights.model.events import (
     ServingFailure,
     ShutdownRequested,
 )
-from warmup_insights.model.failure_text import figures_of, kind_of_message
+from warmup_insights.model.failure_text import CRASH, figures_of, kind_of_message
 from warmup_insights.secrets import mask_text
 
 _WRAPPER = re.compile(
@@ -93,9 +93,6 @@ _QUOTED = re.compile(r"RuntimeError: Worker failed with error '(?=\w)")
 _OF_A_WORKER = "WorkerProc hit an exception"
 """Logged above what a worker raised; the engine may go on (`v1/executor/
 multiproc_executor.py worker_busy_loop`)."""
-_CRASH = re.compile(
-    r"\*\*\* SIG(?:SEGV|BUS|ABRT)|(?:Fatal Python error: )?Segmentation fault|Segfault enc"
-)
 _OF_DEVICE = re.compile(r"\b(?:CUDA|Cuda|HIP|NCCL|CUBLAS)")
 _NCCL_WARNING = "NCCL WARN "
 _EXPLAINED_BY = {
@@ -126,6 +123,8 @@ MAX_CAUSES = 64
 LONG_OVER_S = 600.0
 """The processes of an engine that failed have ended by then."""
 _NEAR_LINES = 30
+"""Of an error that is announced alone: what a compiler or NCCL stated so closely above it is
+its cause."""
 _BIND_LINES = 5
 """Further below readiness it is another program that does not get its port."""
 MAX_FRAMES = 200
@@ -377,7 +376,7 @@ class Failures:
             return made.message.partition(": ")[2] not in self._heading.message
         if _LAUNCHER.match(made.message):
             return any(cause.is_wrapper for cause in self._causes)
-        if self._causes and _CRASH.match(made.message):
+        if self._causes and CRASH.search(made.message):
             return _OF_DEVICE.search(self._causes[-1].message) is not None
         return _OTHER_END.match(made.message) is not None
 

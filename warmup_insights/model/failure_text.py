@@ -33,6 +33,10 @@ _MEMORY_WORDS = (
     "can't allocate memory", "cannot allocate memory", "out_of_device_memory",
     "out_of_host_memory", "cublas_status_alloc_failed", "std::bad_alloc",
 )  # fmt: skip
+CRASH = re.compile(
+    r"\bSIG(?:SEGV|ABRT|BUS|ILL|FPE)\b|Fatal Python error|Segmentation fault|Segfault enc"
+)
+"""Native code ended the process."""
 CARRIERS = (
     r"torch/(?!_inductor/(?!standalone_|compile_fx)|_dynamo/(?!aot_))|triton/(?:runtime|compiler)/|"
     r"uvicorn/|uvloop/|starlette/|fastapi/|zmq/|cloudpickle/"

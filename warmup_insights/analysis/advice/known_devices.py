@@ -49,6 +49,13 @@ _ON_CHIP = Way(
     "does not help: it is on-chip memory",
     kind="no help",
 )
+_CACHE_OF_16_BITS = Way.that_sets(
+    "a cache of 16 bits holds half as many tokens as one of 8 bits",
+    kv_cache_dtype="auto",
+)
+_ASCEND_RELEASE = Way(
+    "the Ascend toolkit, torch_npu and vllm-ascend of one release", "another image"
+)
 _GAUDI_RELEASE = Way(
     "on Gaudi the driver of the image's release (`hl-smi` on the host, the tag of the image)",
     "another image or driver",
@@ -306,13 +313,11 @@ ROWS: tuple[KnownError, ...] = (
          "A layer that is none of MLA cannot hold its KV cache in the type of those that are",
          (Way("no --speculative-config: the layers of its draft model take the type of the cache",
               "no speculative decoding", where={"speculative_config": True}),
-          Way.that_sets("a cache of 16 bits holds half as many tokens as one of 8 bits",
-                        kv_cache_dtype="auto"))),
+          _CACHE_OF_16_BITS)),
         (r"(?:FP8|fp8|[Qq]uantized) KV[ -]?cache (?:is )?not (?:yet )?supported|"
          r"kv_cache_dtype[=:]\s?'?(?!auto)\w{1,20}.{0,1500}?kv_cache_dtype not supported",
          "An attention backend does not hold the KV cache in the type that was asked for",
-         (Way.that_sets("a cache of 16 bits holds half as many tokens as one of 8 bits",
-                        kv_cache_dtype="auto"),
+         (_CACHE_OF_16_BITS,
           Way("no backend of your own: unset VLLM_ATTENTION_BACKEND and --attention-backend; "
               "or a newer vLLM", "the engine picks one that fits, where there is one"))),
         (r"No valid attention backend found.{0,600}?Reasons: \{(.{1,1400})",
@@ -539,15 +544,14 @@ ROWS: tuple[KnownError, ...] = (
          (_INTEL_DRIVER, EAGER)),
         (r"ReshapeAndCache\w{0,20} setup failed|operator name is Reshape\w{0,10}CacheOperation",
          "The Ascend device does not write the KV cache in its type",
-         (Way.that_sets("a cache of 16 bits holds half as many tokens as one of 8 bits",
-                        kv_cache_dtype="auto"),)),
+         (_CACHE_OF_16_BITS,)),
         (r"Failed to find function acl\w{1,60}",
          "The Ascend toolkit is older than torch_npu needs",
-         (Way("the Ascend toolkit, torch_npu and vllm-ascend of one release", "another image"),
+         (_ASCEND_RELEASE,
           EAGER)),
         (r"current working operator name is|NPU function error|\bacl(?:nn|rt)[A-Z]",
          "A call of the Ascend device failed, for no lack of memory",
-         (Way("the Ascend toolkit, torch_npu and vllm-ascend of one release", "another image"),
+         (_ASCEND_RELEASE,
           Way("ASCEND_LAUNCH_BLOCKING=1: the traceback is that of the call then", "slower; the "
               "line of the error is not the call's without it", kind="look"),
           Way("the lines below the error (EZ9999, errorStr) and ~/ascend/log/debug/plog: what the "

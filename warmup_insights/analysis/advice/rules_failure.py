@@ -26,6 +26,7 @@ from warmup_insights.analysis.advice.stated import (
 from warmup_insights.analysis.advice.ways import finding_of, num_ranks
 from warmup_insights.analysis.sentences import progress_text, without_hint
 from warmup_insights.bucketing.base import GPUS
+from warmup_insights.model.failure_text import CRASH
 from warmup_insights.model.phases import phase_words
 from warmup_insights.model.summary import PHASES, RunSummary, is_true
 from warmup_insights.rules.setting_lives import has_setting
@@ -48,10 +49,6 @@ _ABOVE = re.compile(
     r"(?:Core|core|[Ee]ngine|WorkerProc) initialization failed"
 )
 """Of errors that only announce another one; a socket that was closed supports nothing."""
-_CRASH = re.compile(
-    r"\bSIG(?:SEGV|ABRT|BUS|ILL|FPE)\b|Fatal Python error|Segmentation fault"
-)
-"""Native code ended the process."""
 _QUOTES = re.compile(r"Worker failed with error '\w")
 """The executor quotes what its worker raised (vLLM `v1/executor/multiproc_executor.py`)."""
 
@@ -317,7 +314,7 @@ def failure_unexplained(facts: RunFacts, found: Failed) -> Iterator[Finding]:
         price = _ANNOUNCES
     elif found.message.endswith(("Error", "Exception")):
         price = "the error has no text: the frame above it names what was wrong"
-    elif _CRASH.search(found.message):
+    elif CRASH.search(found.message):
         more = (
             "the first frame below `Stack (most recent call first)`, and the names of C functions "
             "above it, are the library that crashed: another version of that one"
@@ -424,7 +421,7 @@ def _without_artefacts(facts: RunFacts) -> Iterator[Way]:
     """The error was raised in a compiled artefact; whether an earlier start made it, no line
     states (vLLM `compilation/caching.py`). A crash may be in any library that it calls."""
     failure = facts.summary.failure
-    if failure is None or _CRASH.search(failure.message):
+    if failure is None or CRASH.search(failure.message):
         return
     if failure.artifact is not None:
         yield Way(

@@ -195,11 +195,12 @@ _DOTTED = re.compile(
     r"kv_transfer|ec_transfer|pooler|quantization)_config\.[a-z_\d]{2,40})\b"
 )
 """A key of an option's value, as vLLM takes it on the command line as well."""
-_VALUE = re.compile(r"([a-z]{2,40}(?:_[a-z\d]{1,40}){1,6})=['\"]?([\w./-]{1,60})")
+_SETTING = r"([a-z]{2,40}(?:_[a-z\d]{1,40}){1,6})"
+_VALUE = re.compile(rf"{_SETTING}=['\"]?([\w./-]{{1,60}})")
 """A setting and its value, with which a refusal begins."""
-_BEGINS = re.compile(rf"{_VALUE.pattern.partition('=')[0]} ")
+_BEGINS = re.compile(rf"{_SETTING} ")
 """A setting with which a refusal begins."""
-_QUOTED_NAME = re.compile(r"[`']([a-z]{2,40}(?:_[a-z\d]{1,40}){1,6})[`']")
+_QUOTED_NAME = re.compile(rf"[`']{_SETTING}[`']")
 _INSTALL = re.compile(
     r"\bpip3? install\b|\b(?:re)?install(?:ed|ing)?\b|\bupgrad(?:e|ing)\b|\bdowngrade\b",
     re.IGNORECASE,

@@ -37,8 +37,9 @@ from warmup_insights.model.events import (
 from warmup_insights.model.summary import OF_OTHER_RANK, PHASES
 
 CUT_OUT, OTHER_RANK, ASSUMED, BOUNDED, MEASURED = range(5)
-"""How a span is known, weakest first: not, as lines are missing; from a slower rank; from a line that opens it up
-to the next one; from the line before to the line that closes it; from a duration."""
+"""How a span is known, weakest first: not, as lines are missing; from a slower rank; from a line
+that opens it up to the next one; from the line before to the line that closes it; from a
+duration."""
 IDLE_S = 30.0
 """A rank that prints nothing for longer may have done anything at all."""
 STAMP_S = 1.0
