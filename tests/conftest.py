@@ -4,7 +4,6 @@ import gc
 import os
 import signal
 from pathlib import Path
-from typing import Any
 
 import pytest
 from hypothesis import HealthCheck, settings
@@ -49,13 +48,6 @@ def pytest_collection_finish(session: pytest.Session) -> None:
     tests went into visiting its half a million objects again and again."""
     gc.collect()
     gc.freeze()
-
-
-def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
-    """Tests that share something slow stay in one process."""
-    from tests.grouping import Grouping
-
-    return Grouping(config, log)
 
 
 @pytest.fixture

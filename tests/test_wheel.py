@@ -24,7 +24,7 @@ ROOT = Path(__file__).resolve().parents[1]
 PACKAGES = {"warmup_insights", "parsers", "dashboard"}
 SAMPLE = ROOT / "sample_logs" / "vllm-fork" / "warmup_doc_capture.log"
 
-pytestmark = [pytest.mark.long, pytest.mark.xdist_group("wheel")]
+pytestmark = pytest.mark.long
 
 
 @pytest.fixture(scope="module")

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import re
 from calendar import isleap
+from collections.abc import Iterator
 from dataclasses import dataclass
 from datetime import datetime, timedelta, timezone, tzinfo
 from zoneinfo import ZoneInfo
@@ -21,6 +22,14 @@ _DATED = re.compile(
     r"20([2-9]\d)(?:-(\d\d)-(\d\d)[T -]\d\d:\d\d:\d\d|(\d\d)(\d\d)-\d{6}\.pkl)"
 )
 """A full timestamp, or that of a dump of inputs (vLLM V0, `worker/model_runner_base.py`)."""
+_DATE = re.compile(
+    r"\b(?:Mon|Tue|Wed|Thu|Fri|Sat|Sun) (?P<month>[A-Z][a-z]{2}) {1,2}(?P<day>\d{1,2}) "
+    r"\d\d:\d\d:\d\d (?:[AP]M )?(?:[A-Z]{1,5} )?20(?P<year>[2-9]\d)\b"
+)
+"""What `date` and `time.ctime` print."""
+_MONTHS = {name: str(number) for number, name in enumerate(
+    "Jan Feb Mar Apr May Jun Jul Aug Sep Oct Nov Dec".split(), 1
+)}  # fmt: skip
 _ENGINE_STAMP = re.compile(r"(?:INFO|DEBUG|WARNING|ERROR) (\d\d)-(\d\d) \d\d:\d\d:\d\d")
 _BUILD = re.compile(r"\+\w{1,40}\.d(20[2-9]\d)(\d\d)(\d\d)(?!\d)")
 _NUMBER = r"0\.(\d{1,2})\.(\d{1,2})(\.?(?:dev|rc))?"
@@ -168,11 +177,9 @@ def year_in(text: str) -> tuple[int, str] | None:
     day = _day_of_year(first[1], first[2]) if first is not None else None
     if first is None or day is None:
         return None
-    for match in _DATED.finditer(text):
-        other = _day_of_year(match[2] or match[4], match[3] or match[5])
-        is_part = text[max(0, match.start() - 1) : match.start()].isdigit()
-        if other is not None and abs(other - day) <= 1 and not is_part:
-            return 2000 + int(match[1]), "log"
+    for year, other in _dates_in(text):
+        if other is not None and abs(other - day) <= 1:
+            return year, "log"
     built = _BUILD.search(text)
     if built is not None:
         is_later = (first[1], first[2]) >= (built[2], built[3])
@@ -182,6 +189,17 @@ def year_in(text: str) -> tuple[int, str] | None:
         return None
     is_later = (int(first[1]), int(first[2])) >= release[1:]
     return release[0] + (not is_later), "release"
+
+
+def _dates_in(text: str) -> Iterator[tuple[int, int | None]]:
+    """The years and days of the year that full timestamps of a text state."""
+    for match in _DATED.finditer(text):
+        if not text[max(0, match.start() - 1) : match.start()].isdigit():
+            day = _day_of_year(match[2] or match[4], match[3] or match[5])
+            yield 2000 + int(match[1]), day
+    for match in _DATE.finditer(text):
+        month = _MONTHS.get(match["month"], "")
+        yield 2000 + int(match["year"]), _day_of_year(month, match["day"])
 
 
 def _release_in(text: str) -> tuple[int, int, int] | None:

@@ -25,7 +25,6 @@ from warmup_insights.storage import EventStore
 pytestmark = [
     pytest.mark.long,
     pytest.mark.postgres,
-    pytest.mark.xdist_group("ray"),
     # Ray leaves sockets and log files to the end of the process.
     pytest.mark.filterwarnings("ignore::ResourceWarning"),
     pytest.mark.filterwarnings("ignore::DeprecationWarning"),

@@ -83,7 +83,7 @@ def test_what_is_stored_is_not_stored_again(tmp_path, helped):
 
 def test_a_log_is_stored_while_it_is_read(tmp_path, monkeypatch):
     """The process that reads waits until something of the log is stored."""
-    (path,) = write_logs(tmp_path / "logs", 1, lines=40_000)
+    (path,) = write_logs(tmp_path / "logs", 1, lines=12_000)
     monkeypatch.setattr(worker, "read_to_file", read_half_then_wait)
     begin, gate = EventStore.begin, tmp_path / "logs" / "go"
 
@@ -92,7 +92,7 @@ def test_a_log_is_stored_while_it_is_read(tmp_path, monkeypatch):
         return begin(store)
 
     monkeypatch.setattr(EventStore, "begin", begun)
-    assert ingest(tmp_path / "runs.db", path, 2).report["events"] >= 40_000
+    assert ingest(tmp_path / "runs.db", path, 2).report["events"] >= 12_000
 
 
 def read_half_then_wait(path, options, target):
@@ -107,7 +107,7 @@ def read_half_then_wait(path, options, target):
 @pytest.mark.long
 def test_death_of_the_other_process_costs_nothing(tmp_path, monkeypatch):
     """It dies once, when events of it are in the transaction already."""
-    (path,) = write_logs(tmp_path / "logs", 1, lines=40_000)
+    (path,) = write_logs(tmp_path / "logs", 1, lines=12_000)
     monkeypatch.setattr(worker, "read_to_file", read_half_then_die)
     outcome = ingest(tmp_path / "runs.db", path, 2)
     assert Path(path).with_name("died").exists()

@@ -172,6 +172,16 @@ def test_the_year_follows_from_a_full_stamp_of_another_logger():
     assert (year_of(run), run.year_from) == (2025, "log")
 
 
+@pytest.mark.parametrize(
+    "date",
+    ["Tue Apr 28 11:13:24 UTC 2026", "Tue Apr 28 11:13:24 AM CEST 2026",
+     "Tue Apr 28 11:13:24 2026", "Mon Apr 27 23:13:24 EDT 2026"],
+)  # fmt: skip
+def test_the_year_follows_from_what_date_prints(date):
+    line = "INFO 04-28 11:13:35 [utils.py:299] x"
+    assert year_in(f"{date}: Starting vLLM\n{line}\n") == (2026, "log")
+
+
 def test_colours_between_level_and_time_hide_no_year():
     line = "{}INFO{} 08-21 08:29:36 [core.py:112] Initializing a V1 LLM engine (v0.9.2) with config:"
     other = "2025-08-21 08:29:37,123 - a.b - INFO - connected"

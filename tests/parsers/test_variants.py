@@ -4,12 +4,13 @@ that somebody left out of it."""
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from datetime import datetime, timedelta
 from functools import lru_cache
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
+from zlib import crc32
 
 import pytest
 
@@ -94,16 +95,25 @@ def stated(summary: RunSummary) -> dict[str, Any]:
     }
 
 
-@pytest.mark.parametrize(
-    "first",
-    [(2026, 12, 31, 23, 59, 50), (2026, 2, 28, 23, 59, 30), (2026, 1, 1, 0, 0, 0)],
-    ids=["New Year", "a month ends", "the first second"],
-)
-def test_a_log_states_the_same_on_every_day(first: tuple[int, ...]):
+def way_of(log: str, ways: Iterable[str]) -> str:
+    """The one of several ways that a log takes: all pairs would take most of the time."""
+    return min(ways, key=lambda way: crc32(f"{way} {log}".encode()))
+
+
+DAYS = {
+    "New Year": (2026, 12, 31, 23, 59, 50),
+    "a month ends": (2026, 2, 28, 23, 59, 30),
+    "the first second": (2026, 1, 1, 0, 0, 0),
+}
+
+
+@pytest.mark.parametrize("day", DAYS)
+def test_a_log_states_the_same_on_every_day(day: str):
     for name, lines in of_one_clock().items():
-        was = [stated(summary) for summary in summaries(text_of(lines))]
-        moved = summaries(text_of(shifted(lines, datetime(*first))))
-        assert [stated(summary) for summary in moved] == was, name
+        if day == way_of(name, DAYS):
+            was = [stated(summary) for summary in summaries(text_of(lines))]
+            moved = summaries(text_of(shifted(lines, datetime(*DAYS[day]))))
+            assert [stated(summary) for summary in moved] == was, name
 
 
 def pairs() -> Iterator[tuple[str, str]]:
@@ -113,14 +123,19 @@ def pairs() -> Iterator[tuple[str, str]]:
         yield name, names[(place * 7 + 3) % len(names)]
 
 
-@pytest.mark.parametrize(
-    "prefixes",
-    [("alpha-1  | ", "beta-1   | "), ("[pod/alpha-0/vllm] ", "[pod/beta-0/vllm] ")],
-    ids=["compose", "pods"],
-)
-def test_two_servers_in_one_file_state_what_each_states(prefixes: tuple[str, str]):
+PREFIXES = {
+    "compose": ("alpha-1  | ", "beta-1   | "),
+    "pods": ("[pod/alpha-0/vllm] ", "[pod/beta-0/vllm] "),
+}
+
+
+@pytest.mark.parametrize("shipper", PREFIXES)
+def test_two_servers_in_one_file_state_what_each_states(shipper: str):
+    prefixes = PREFIXES[shipper]
     began = datetime(2026, 7, 16, 10)
     for number, names in enumerate(pairs()):
+        if shipper != way_of(names[0], PREFIXES):
+            continue
         later = began + (number % 4) * 10 * SECOND
         both = [
             shifted(of_one_clock()[name], start)
@@ -158,6 +173,8 @@ def early_s(summary: RunSummary) -> float:
 @pytest.mark.parametrize("pattern", SELECTED)
 def test_selected_lines_state_no_other_engine_and_no_longer_stages(pattern: str):
     for path in logs():
+        if pattern not in (way_of(path.name, SELECTED), way_of(path.stem, SELECTED)):
+            continue
         text = path.read_text(encoding="utf-8", errors="replace")
         whole = summaries(text)
         kept = [line for line in text.split("\n") if re.search(pattern, line)]

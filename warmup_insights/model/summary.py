@@ -179,6 +179,13 @@ class FailureFacts(Part, frozen=True):
     stated: FailureFigures = FailureFigures()
     """What the text of the error states besides."""
 
+    @property
+    def is_cache_too_small(self) -> bool:
+        """Whether there is a KV cache, but none for a request of full length."""
+        is_known = self.needed_bytes is not None and bool(self.free_bytes)
+        is_short = is_known or bool(self.stated.estimated_model_len)
+        return self.kind == "no_kv_cache" and is_short
+
 
 class TimePhase(Part):
     """A stretch of the start-up; seconds from its start."""

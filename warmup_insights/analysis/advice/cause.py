@@ -130,8 +130,7 @@ def _rule_before_texts(facts: RunFacts, found: Failed) -> str | None:
 
 
 def _rule_of_no_cache(found: Failed) -> str | None:
-    is_known = found.needed_bytes is not None and bool(found.free_bytes)
-    if is_known or found.stated.estimated_model_len:
+    if found.is_cache_too_small:
         return "kv_cache_too_small"
     # The text of tpu-inference states the share that would be enough.
     known = known_error(found.message)
