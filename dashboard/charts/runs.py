@@ -99,8 +99,8 @@ def _row(row: Mapping[Any, Any], summaries: Mapping[str, RunSummary]) -> dict[st
     engine = shown.engine_words(row["engine"], row["version"])
     return {
         "open": "Open",
-        "name": name,
         "status": [row["status"], *([] if end is None else [f"serving: {end}"])],
+        "name": name,
         "figures": figures_words(row["device_kind"], row["synthetic"]),
         "happened": None if summary is None else _happened(summary, row["status"]),
         "ready_s": row["ready_s"],

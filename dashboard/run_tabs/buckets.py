@@ -115,7 +115,8 @@ _BY = {"state": "State", "duration_s": "Time", "memory_bytes": "Memory"}
 
 def has_content(summary: RunSummary) -> bool:
     """Whether any line mentions a bucket."""
-    return bool(summary.buckets or summary.other_phases or summary.multimodal)
+    ranges = summary.bucket_ranges
+    return bool(summary.buckets or summary.other_phases or summary.multimodal or ranges)
 
 
 def show(view: View) -> None:
@@ -123,9 +124,10 @@ def show(view: View) -> None:
     buckets = data.buckets(view.run)
     phases = phases_in_order(buckets)
     if not phases:
+        ranges_card(view)
         widgets.empty(
             "This run lists no buckets",
-            "Its log states how many there were, not which. Current vllm-gaudi prints "
+            "Its log states at most how many there were, not which. Current vllm-gaudi prints "
             "them with VLLM_DEVELOPER_MODE=true.",
         )
         return
@@ -147,6 +149,18 @@ def show(view: View) -> None:
     _costs(view, rows, str(phase))
     _recipes(view)
     _padding(view)
+    ranges_card(view)
+
+
+def ranges_card(view: View) -> None:
+    """What buckets are made from, as the engine states it."""
+    if ranges := view.summary.bucket_ranges:
+        with widgets.card("Bucket ranges", "What the engine makes its buckets from."):
+            rows = [
+                {"phase": each.phase, "dimension": each.dimension, **each.values}
+                for each in ranges
+            ]
+            st.dataframe(pd.DataFrame(rows), hide_index=True)
 
 
 _TOTALS = ("steps_s", "gc_s", "compiled", "reused")

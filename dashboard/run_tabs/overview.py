@@ -14,7 +14,7 @@ from dashboard.charts.memory import budget_picture
 from dashboard.charts.steps import captures_picture, stages_picture
 from dashboard.charts.time import totals_picture
 from dashboard.run_tabs import advice
-from dashboard.run_tabs.buckets import coverage_chart
+from dashboard.run_tabs.buckets import coverage_chart, ranges_card
 from dashboard.text import markdown, sentence
 from dashboard.widgets import View
 from warmup_insights.analysis.oddities import lacks, oddities
@@ -68,7 +68,7 @@ def show(view: View) -> None:
 FRAME_PX = 110
 """Title, hint and edges of a card."""
 _PICTURES: dict[str, Callable[[RunSummary], Picture]] = {
-    "budget": budget_picture, "captures": captures_picture, "phases": totals_picture,
+    "phases": totals_picture, "budget": budget_picture, "captures": captures_picture,
     "stages": stages_picture,
 }  # fmt: skip
 
@@ -76,13 +76,18 @@ _PICTURES: dict[str, Callable[[RunSummary], Picture]] = {
 def _cards(view: View) -> Iterator[tuple[int, Callable[[], object]]]:
     """What is in a card in pixels, and what draws it; none for what has nothing to show."""
     summary, buckets = view.summary, data.buckets(view.run)
-    for phase in phases_in_order(buckets):
-        sizes = {bucket[0] for bucket in of_phase(buckets, phase)["bucket"]}
-        yield map_height(len(sizes)), partial(coverage_chart, view, buckets, phase)
+    phases = phases_in_order(buckets)
     for key, draw in _PICTURES.items():
         picture = draw(summary)
         if len(picture.frame):
             yield bars_height(len(picture.frame)), partial(view.chart, picture, key)
+        if key == "phases":
+            for phase in phases:
+                sizes = {bucket[0] for bucket in of_phase(buckets, phase)["bucket"]}
+                height = map_height(len(sizes))
+                yield height, partial(coverage_chart, view, buckets, phase)
+    if summary.bucket_ranges and not phases:
+        yield 36 * len(summary.bucket_ranges), partial(ranges_card, view)
     known = {contradiction_sentence(broken) for broken in summary.contradictions}
     odd = [f"- {markdown(t)}" for t in oddities(summary) if t not in known]
     if odd:

@@ -103,8 +103,9 @@ def folds():
 
 
 @pytest.mark.long
-def test_reports_of_all_logs_have_the_figures_of_the_table(folds):
-    for fold in [*folds, *(folded_logs(REAL_LOGS) if REAL_LOGS.is_dir() else ())]:
+def test_reports_have_the_figures_of_the_table(folds):
+    """Of all samples and of one real log in three."""
+    for fold in [*folds, *(folded_logs(REAL_LOGS) if REAL_LOGS.is_dir() else ())[::3]]:
         check_report(fold)
 
 

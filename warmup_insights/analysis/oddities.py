@@ -5,14 +5,19 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from warmup_insights.analysis.sentences import (
-    SHORTEST_S,
     contradiction_sentence,
     count_text,
     spike_words,
 )
 from warmup_insights.bucketing.base import GPUS
 from warmup_insights.model.figures import graph_memory_bytes
-from warmup_insights.model.summary import PHASES, PhaseBuckets, RunSummary, is_true
+from warmup_insights.model.summary import (
+    PHASES,
+    SHORTEST_S,
+    PhaseBuckets,
+    RunSummary,
+    is_true,
+)
 from warmup_insights.rules import is_bucketing_off
 from warmup_insights.rules.setting_lives import has_setting
 from warmup_insights.units import format_bytes, format_duration, format_percent

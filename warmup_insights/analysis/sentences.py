@@ -12,6 +12,7 @@ from warmup_insights.model.figures import BY_NAME, contradictory, text_of
 from warmup_insights.model.phases import phase_words
 from warmup_insights.model.summary import (
     OF_OTHER_RANK,
+    SHORTEST_S,
     Contradiction,
     FailureFacts,
     Progress,
@@ -47,8 +48,6 @@ _SERVING_ENDS = {"shutdown": ORDERED, "error": "failed"}
 MAX_CAUSE = 200
 MAX_VALUE, MAX_ENTRY = 60, 20
 """Characters of the value of a setting, and of an entry of a longer one that is a list."""
-SHORTEST_S = 0.1
-"""Time between the first line and the last of a start-up that is worth stating."""
 
 
 def start_sentences(summary: RunSummary) -> list[str]:
@@ -73,6 +72,7 @@ def not_a_start(summary: RunSummary) -> str | None:
     an engine are among them."""
     times = summary.time
     known = (times.wall_s, times.warmup_s, summary.memory, summary.buckets,
+             summary.bucket_ranges or None,
              summary.graphs, summary.sampler, summary.defrag, summary.compile,
              None if summary.benchmarks else summary.engine.name,
              times.phases or None, summary.progress.index,
@@ -209,8 +209,8 @@ def serving_words(summary: RunSummary) -> str | None:
     end = summary.serving_or_none.end
     if end is None or (end.kind == "shutdown" and summary.progress.stage != "ready"):
         return None
-    words = _SERVING_ENDS.get(end.kind) or end.kind.replace("_", " ")
-    return f"most likely {words}" if is_likely_memory(end.message) else words
+    kind = "error" if is_likely_memory(end.message) else end.kind
+    return _SERVING_ENDS.get(kind) or kind.replace("_", " ")
 
 
 def serving_cause(summary: RunSummary) -> str | None:

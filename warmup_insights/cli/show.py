@@ -11,7 +11,6 @@ from msgspec import to_builtins
 from warmup_insights.analysis.oddities import lacks, oddities
 from warmup_insights.analysis.sentences import (
     ORDERED,
-    SHORTEST_S,
     began_text,
     cache_text,
     count_of,
@@ -44,7 +43,7 @@ from warmup_insights.model.figures import (
     text_of,
 )
 from warmup_insights.model.phases import phase_words
-from warmup_insights.model.summary import RunSummary
+from warmup_insights.model.summary import SHORTEST_S, RunSummary
 from warmup_insights.runs import current
 from warmup_insights.units import (
     format_bytes,
@@ -102,7 +101,7 @@ def print_summary(summary: RunSummary) -> None:
     click.echo(plain(" ".join(start_sentences(summary))))
     _print_head(summary)
     tables = [
-        _time(summary), _memory(summary), _buckets(summary), _graphs(summary),
+        _time(summary), _memory(summary), _buckets(summary), _ranges(summary), _graphs(summary),
         _steps(summary), _misses(summary),
         make_list("First requests", first_request_sentences(summary.serving)),
         _graph_uses(summary), _late_compiles(summary), _sleeps(summary),
@@ -282,6 +281,22 @@ def _buckets(summary: RunSummary) -> TextTable:
     return make_table("Buckets", header, rows, right=range(1, len(header)))
 
 
+def _ranges(summary: RunSummary) -> TextTable:
+    """What buckets are made from, a column for each parameter."""
+    ranges = summary.bucket_ranges
+    names = list(dict.fromkeys(name for each in ranges for name in each.values))
+    rows = [
+        (
+            each.phase,
+            each.dimension,
+            *(str(each.values.get(name, "")) for name in names),
+        )
+        for each in ranges
+    ]
+    header = ("phase", "dimension", *names)
+    return make_table("Bucket ranges", header, rows, right=range(2, len(header)))
+
+
 def _graphs(summary: RunSummary) -> TextTable:
     rows, graphs = [], summary.graphs
     if graphs is not None:
@@ -296,8 +311,12 @@ def _graphs(summary: RunSummary) -> TextTable:
                     format_bytes(graphs.memory_bytes), estimated,
                 )
             )  # fmt: skip
-        elif known:
-            rows.append(("no capture is stated", "", "", estimated))
+        else:
+            rows += [
+                (f"{bar.captured} of {bar.total} captured ({bar.mode})",
+                 format_duration(bar.duration_s), "", estimated)
+                for bar in graphs.bars
+            ] or [("no capture is stated", "", "", estimated)] * known  # fmt: skip
     if graphs is not None and graphs.lazy:
         seconds = sum(row.duration_s or 0.0 for row in graphs.lazy)
         size = sum(row.memory_bytes or 0 for row in graphs.lazy)

@@ -21,7 +21,7 @@ from warmup_insights.units import parse_isoformat
 
 SCHEMA = 1
 """Version of the public keys; keys are added, never renamed or removed."""
-FOLD = 29
+FOLD = 30
 """Version of the fold: a stored summary of another one is made anew from the events."""
 PHASES = ("prompt", "decode")
 """The phases of a warm-up whose buckets are counted against each other."""
@@ -185,6 +185,10 @@ class FailureFacts(Part, frozen=True):
         is_known = self.needed_bytes is not None and bool(self.free_bytes)
         is_short = is_known or bool(self.stated.estimated_model_len)
         return self.kind == "no_kv_cache" and is_short
+
+
+SHORTEST_S = 0.1
+"""Time between the first line and the last of a start-up that is worth stating."""
 
 
 class TimePhase(Part):
@@ -437,6 +441,17 @@ class PhaseBuckets(Part):
     """Buckets whose step took a multiple of its neighbours' time (`is_spike`)."""
     spikes_s: float | None = None
     """What the steps of these took beyond the median of their neighbours."""
+
+
+class BucketRange(Part):
+    """The values that one dimension of the buckets of a phase is made of."""
+
+    phase: str
+    """`prompt`, `decode`, ..."""
+    dimension: str
+    """As the engine names it: `bs`, `query`, `seq`, `block`, `blocks`, ..."""
+    values: dict[str, int]
+    """`min`, `step`, `max`, then `limit` or paddings, as far as the engine names them."""
 
 
 class OtherPhase(Part):
@@ -1002,6 +1017,8 @@ class RunSummary(Part, frozen=True, kw_only=True):
     """Null where no event states any."""
     buckets: dict[str, PhaseBuckets] | None = None
     """`prompt` and `decode`, as far as there are any."""
+    bucket_ranges: list[BucketRange] = []
+    """What the engine states that it makes buckets from."""
     multimodal: OtherPhase | None = None
     """Warm-up of multimodal inputs of all kinds. Rows of the first kind that ran have the phase
     `multimodal`, those of others one with its name, such as `multimodal_video`."""

@@ -42,6 +42,7 @@ from warmup_insights.model.events import (
 from warmup_insights.model.figures import first_known, least_known, sum_known
 from warmup_insights.model.summary import (
     PHASES,
+    BucketRange,
     BucketRow,
     Miss,
     OtherPhase,
@@ -167,6 +168,8 @@ class Buckets:
         """Rank to seconds in the garbage collector and seconds of the same steps."""
         self._positions: dict[int, int] = {}
         self._dimensions: dict[str, list[str]] = {}
+        self.ranges: dict[tuple[str, str], BucketRange] = {}
+        """By phase and dimension."""
         self._is_finished = False
         self._num_buckets = 0
         self._is_elided = False
@@ -260,6 +263,13 @@ class Buckets:
         match event:
             case BucketRangesConfigured():
                 self._dimensions.setdefault(event.phase, list(event.ranges))
+                names = event.parameters or ("min", "step", "max")
+                for dimension, values in event.ranges.items():
+                    self.ranges[event.phase, dimension] = BucketRange(
+                        phase=event.phase,
+                        dimension=dimension,
+                        values=dict(zip(names, values, strict=False)),
+                    )
             case GraphBudgetSet():
                 self.budgets[rank_of(event)] = event
             case WarmupFinished() if not event.skipped:

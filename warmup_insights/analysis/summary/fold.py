@@ -214,6 +214,7 @@ class RunFold:
             time=Times() if is_client else time,
             memory=section,
             buckets=self._buckets.phases(rows, misses),
+            bucket_ranges=list(self._buckets.ranges.values()),
             multimodal=others.pop("multimodal", None),
             other_phases=others,
             sampler=stages.sampler(kept),

@@ -54,6 +54,7 @@ from warmup_insights.model.events import (
     WarmupStep,
 )
 from warmup_insights.model.summary import (
+    SHORTEST_S,
     Gap,
     RankPhases,
     TimePhase,
@@ -398,7 +399,7 @@ class Timeline:
             self._is_excerpt
             or any(times.is_repeated for times in self.by_rank.values())
             or ((self._is_ready or self._is_failed) and not self._head.is_there)
-            or (end == start and not self._head.is_there)
+            or (wall < SHORTEST_S and not self._head.is_there)
             or (self._is_ready and not self._head.has_settings)
         )
         explained = sum(round(span.duration_s, 6) for span in phases)
