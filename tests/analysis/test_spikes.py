@@ -13,6 +13,7 @@ from warmup_insights.analysis.plan.costs import LinearCost, Observation
 from warmup_insights.model.events import (
     BucketsGenerated,
     CaptureSummary,
+    CompileFinished,
     GraphCaptured,
     GraphSkipped,
     RunStarted,
@@ -160,3 +161,25 @@ def test_the_bar_and_the_profiler_of_the_engine_find_the_same_spikes():
     ]
     assert len(judged) >= 30
     assert all(ours == theirs for ours, theirs in judged)
+
+
+def test_what_a_tpu_compiles_for_a_number_of_requests_is_of_that_bucket():
+    """tpu-inference compiles several graphs for each; Ray may print a line again."""
+    shapes = [
+        "{'num_reqs': 8, 'do_sampling': True}",
+        "{'num_reqs': 8, 'do_sampling': False}",
+    ]
+    found = [
+        BucketsGenerated(phase="requests", count=2, buckets=[(8,), (16,)], dimensions=["num_reqs"]),
+        *(
+            CompileFinished(what=what, detail=detail, duration_s=seconds)
+            for what, detail, seconds in [
+                ("compute_logits", "{'num_reqs': 8}", 0.5), ("sample", shapes[0], 2.0),
+                ("sample", shapes[1], 0.25), ("sample", shapes[1], 0.25),
+                ("select_from_array", "{'array_size': 16, 'index_size': 8}", 9.0),
+            ]
+        ),
+    ]  # fmt: skip
+    rows = rows_of(found)
+    assert (rows[8,].state, rows[8,].duration_s) == ("warmed", 2.75)
+    assert rows[16,].state == "generated"

@@ -54,7 +54,7 @@ MULTIMODAL = "multimodal"
 """The phase whose list may be of something else than what runs: of the patches or batches
 that images are made of, or of counts above the limit of a prompt (vllm-gaudi
 `warmup_multimodal_graphs`)."""
-_TOKENS = re.compile(r"\{'num_tokens': (\d{1,9})[,}]")
+_PADDED = re.compile(r"\{'num_(tokens|reqs)': (\d{1,9})[,}]")
 """How the shape of a graph begins."""
 MAX_BUCKETS = 100_000
 """Buckets of all phases and ranks of which something is kept; engines stop far below."""
@@ -318,13 +318,18 @@ class Buckets:
             self._ran(event, facts, fate)
 
     def _compiled(self, event: CompileFinished) -> None:
-        """A TPU compiles the model for each number of tokens, its buckets (tpu-inference
-        `runner/compilation_manager.py _precompile_backbone_helper`)."""
-        shape = _TOKENS.match(event.detail or "") if event.what == "backbone" else None
-        if shape is not None and event.duration_s is not None:
+        """A TPU compiles the model for each number of tokens, and what follows it for each
+        number of requests: its buckets (tpu-inference `runner/compilation_manager.py
+        _precompile_backbone_helper`, `_precompile_sampling`)."""
+        shape = _PADDED.match(event.detail or "")
+        if shape is None or event.duration_s is None:
+            return
+        phase = {"reqs": "requests"}.get(shape[1], shape[1])
+        if phase == "requests" or event.what == "backbone":
             self._stepped(
                 WarmupStep(
-                    phase="tokens", bucket=(int(shape[1]),), duration_s=event.duration_s,
+                    phase=phase, bucket=(int(shape[2]),), duration_s=event.duration_s,
+                    mode=f"{event.what} {event.detail}",
                     time=event.time, rank=event.rank, line=event.line,
                 )
             )  # fmt: skip
