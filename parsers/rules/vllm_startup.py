@@ -41,9 +41,11 @@ def _arguments(match: re.Match[str]) -> list[Made]:
     device = settings.get("device")
     # ROCm is `cuda` here as well.
     kind = _device_kind(device)
+    is_whole = match["rest"].rstrip().endswith("}")
     recorded = ConfigRecorded(
         settings=settings, model=_model(model),
         device_kind=None if kind == "cuda" else kind,
+        arguments=list(settings) if is_whole else None,
     )  # fmt: skip
     return [recorded, PhaseMarked(name="configure", edge="start")]
 

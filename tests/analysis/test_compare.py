@@ -75,6 +75,21 @@ def test_a_configuration_printed_as_a_whole_is_compared_entry_by_entry():
     assert partly == ()
 
 
+def test_an_argument_that_one_run_alone_was_given_has_its_default_in_the_other():
+    """Where both engines list all arguments that were set."""
+
+    def given(**settings):
+        return ConfigRecorded(settings=settings, arguments=list(settings))
+
+    first = [started(), given(model="a/b", enable_sleep_mode=True), config(seed=0)]
+    second = [started(), given(model="a/b"), config(enable_sleep_mode=None)]
+    differing, partly = compare_settings([summary_of(first), summary_of(second, "b")])
+    assert [(row.name, row.values) for row in differing] == [
+        ("enable_sleep_mode", (True, "default"))
+    ]
+    assert [row.name for row in partly] == ["seed"]
+
+
 def test_an_entry_that_all_runs_state_besides_is_shown_once():
     first = [started(), config(kernel_config="{'mode': 1, 'a': 2}", mode=1)]
     second = [started(), config(kernel_config="{'mode': 2, 'a': 3}", mode=2)]

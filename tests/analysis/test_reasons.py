@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 
 import pytest
+from msgspec.structs import replace
 
 from tests.analysis.builders import changed
 from tests.helpers import REAL_LOGS, folded, read
@@ -164,6 +165,19 @@ def test_without_parts_nothing_is_guessed():
     )
     text = kv_sentence(summary_of(old), summary_of(new, "bbb"))
     assert "the runs do not state what took it; --kv-cache-memory=53687091200" in text
+
+
+def test_without_parts_another_utilization_is_the_reason():
+    old, new = (
+        summary_of("\n".join(x for x in text.split("\n") if "Free memory" not in x))
+        for text in (BEFORE, AFTER)
+    )
+    old, new = (
+        replace(run, memory=replace(run.memory, gpu_memory_utilization=share))
+        for run, share in ((old, 0.9), (new, 0.8))
+    )
+    text = kv_sentence(old, new)
+    assert "tokens): gpu_memory_utilization is 0.8 instead of 0.9; --kv-cache" in text
 
 
 def test_model_runners_are_part_of_the_reason():

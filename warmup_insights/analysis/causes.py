@@ -49,7 +49,10 @@ def kv_sentence(old: RunSummary, new: RunSummary) -> str | None:
     head = f"The KV cache has {_more(change)} ({format_bytes(after)} instead of {format_bytes(before)}"
     head += f"{_tokens(old, new)})"
     parts = list(_parts(old, new, change))
+    shares = [run.memory_or_none.gpu_memory_utilization for run in (old, new)]
     why = "; ".join(parts) if parts else "the runs do not state what took it"
+    if not parts and all(shares) and shares[0] != shares[1]:
+        why = f"gpu_memory_utilization is {shares[1]} instead of {shares[0]}"
     facts = "".join(f"; {text}" for text in _circumstances(old, new))
     restored = _restored(old, new, before) if change < 0 else ""
     return f"{head}: {why}{facts}{restored}."
@@ -251,9 +254,9 @@ def _candidates(old: RunSummary, new: RunSummary) -> tuple[Factor, ...]:
         )
         if before == after or _OUTSIDE.match(name):
             continue
-        is_found = (before is not None and after is not None) or (
-            recorded and name.startswith("VLLM_")
-        )
+        is_default = old.has_default(name, new) or new.has_default(name, old)
+        is_found = (before is not None and after is not None) or is_default
+        is_found |= recorded and name.startswith("VLLM_")
         if is_found or not name.isupper():
             (found if is_found else stated_once).append(Factor(name, (before, after)))
     return tuple((found or stated_once)[:MAX_FACTORS])

@@ -365,7 +365,8 @@ def compare_settings(
     """Settings that differ, and settings that only some runs state.
 
     A setting differs when two runs state it and mean different values; `0.9` and `"0.90"`,
-    `true` and `"1"` mean the same. A configuration that an engine prints as a whole is
+    `true` and `"1"` mean the same. Where the engines list all arguments that were set, one that
+    only some were given has its default in the others. A configuration that an engine prints as a whole is
     compared entry by entry where several runs state it. Engine, version, model, device and
     ranks count as settings. One that repeats the name of the model in every run, with or without
     its folder, as `tokenizer` and `served_model_name` do, is no setting of its own.
@@ -374,6 +375,11 @@ def compare_settings(
     stating = Counter(name for fact in facts for name in fact)
     facts = [_by_entry(fact, stating) for fact in facts]
     names = list(dict.fromkeys(name for fact in facts for name in fact))
+    for summary, fact in zip(summaries, facts, strict=True):
+        unstated = [name for name in names if fact.get(name) is None]
+        for name in unstated:
+            if any(summary.has_default(name, other) for other in summaries):
+                fact[name] = "default"
     differing, partly = [], []
     for name in names:
         values = tuple(fact.get(name) for fact in facts)

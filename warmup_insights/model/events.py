@@ -81,6 +81,8 @@ class ConfigRecorded(Event):
     environment: dict[str, str] = {}
     defaults: list[str] = []
     """Of these, what the line gives as the engine's own value: it was not set."""
+    arguments: list[str] | None = None
+    """Names of all arguments that were set; None where a line does not list them all."""
     fills: bool = False
     """True for what stands beside the engine's own lines: it fills in what they lack."""
     engine: str | None = None

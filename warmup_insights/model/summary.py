@@ -1002,6 +1002,8 @@ class RunSummary(Part, frozen=True, kw_only=True):
     these, and when a log shows one of several and nothing states how many."""
     config: dict[str, Setting] = {}
     """Settings and environment of the engine, flat."""
+    arguments: list[str] | None = None
+    """Names of the arguments that were set, where the engine lists them all; null elsewhere."""
     status: str = "unknown"
     """`finished`, `running`, `failed`, `stopped`, `skipped` or `unknown`."""
     failure: FailureFacts | None = None
@@ -1073,6 +1075,16 @@ class RunSummary(Part, frozen=True, kw_only=True):
     def is_log(self) -> bool:
         """Whether figures are as rounded as a log prints them."""
         return self.source.kind == "log"
+
+    def has_default(self, name: str, other: RunSummary) -> bool:
+        """Whether a setting that the other run was given has its default here."""
+        argument = name.partition(".")[0]
+        return (
+            self.arguments is not None
+            and argument not in self.arguments
+            and argument in (other.arguments or ())
+            and self.config.get(name) is None
+        )
 
     def setting(self, *names: str) -> float | None:
         """The first of these settings that is a number, also one written as text."""

@@ -199,6 +199,7 @@ class RunFold:
             model=identity.model,
             ranks=ranks,
             config=config,
+            arguments=identity.arguments,
             status=status,
             failure=identity.failure(self._progress),
             stop=identity.stop,

@@ -90,6 +90,8 @@ class Identity:
         self._printed: dict[str, Setting] = {}
         self.beside = ConfigRecorded()
         """What stands beside the lines of the engine: what was installed."""
+        self.arguments: list[str] | None = None
+        """Those that were set, where a line lists them all."""
         self._defaults: dict[str, bool] = {}
         """Setting to whether it is the engine's own, as it was printed last."""
         self._failure: Failure | None = None
@@ -125,6 +127,8 @@ class Identity:
                     self._is_device_guessed or event.device_guessed
                 )
                 self._are_ranks_guessed |= event.ranks_guessed
+                if event.arguments is not None:
+                    self.arguments = event.arguments
                 self._settings(event.settings)
                 self._settings(event.environment)
                 for name in (*event.settings, *event.environment):
