@@ -12,6 +12,7 @@ from tests.helpers import REAL_LOGS, ROOT, events
 from warmup_insights import runs
 from warmup_insights.analysis.sentences import (
     BUCKETS,
+    cause_text,
     largest_phase,
     ranks_text,
     start_sentences,
@@ -31,7 +32,7 @@ from warmup_insights.model.events import (
 from warmup_insights.model.figures import BY_NAME, contradictory
 from warmup_insights.model.phases import phase_words
 from warmup_insights.model.run import RunRecord
-from warmup_insights.model.summary import Serving, ServingEnd
+from warmup_insights.model.summary import FailureFacts, Serving, ServingEnd
 from warmup_insights.storage import EventStore
 from warmup_insights.testing import folded
 from warmup_insights.units import format_bytes, format_duration
@@ -325,3 +326,14 @@ def test_a_long_value_is_no_cut_list(value, text):
 def test_the_hint_of_torch_is_no_part_of_an_error(hint):
     text = "InductorError: RuntimeError: PassManager::run failed"
     assert without_hint(f"{text}{hint}") == text
+
+
+@pytest.mark.parametrize(
+    "message",
+    ["RuntimeError: Engine core initialization failed. See root cause above.",
+     "Exception: WorkerProc initialization failed due to an exception in a background "
+     "process. See stack trace for root cause."],
+)  # fmt: skip
+def test_what_only_announces_a_failure_is_no_cause(message):
+    words = cause_text(FailureFacts(kind="error", message=message))
+    assert words.startswith("the log does not hold the cause")

@@ -32,7 +32,8 @@ _OF_BUCKETS = ("prompt_warmup", "decode_warmup", "prompt_graphs", "decode_graphs
 _ANNOUNCED = re.compile(
     r"(?:RuntimeError: )?Engine (?:core initialization failed|process failed to start)|"
     r"EngineCore (?:failed to start|hit an exception:?\s{0,9}$)|"
-    r"WorkerProc (?:failed to start|hit an exception)|Application startup failed|"
+    r"(?:Exception: )?WorkerProc (?:failed to start|hit an exception|initialization failed)|"
+    r"Application startup failed|"
     r"Traceback \(most recent call last\)$"
 )
 """What only states that something failed."""
