@@ -110,6 +110,7 @@ def card(finding: Finding, view: View, *, brief: bool = False) -> None:
 
 
 LINES_BEFORE, LINES_AFTER = 8, 4
+_FRAME = r'\bFile "[^"]{1,300}", line \d{1,7}'
 _BESIDE = (
     "wall_s", "weights_bytes", "profile_bytes", "free_bytes", "usable_bytes",
     "graph_reserved_bytes", "graph_memory_bytes", "kv_cache_bytes", "num_kv_blocks",
@@ -193,6 +194,8 @@ def _evidence(view: View) -> None:
             # A stored line is cut; the message above has all of it.
             starts = [cause.message.startswith(t.strip()) for t in lines["text"]]
             lines = lines[(lines["line"] != line) | ~pd.Series(starts, lines.index)]
+        # The frames of the traceback would leave no place for what led to it.
+        lines = lines[~lines["text"].str.contains(_FRAME)]
         before = lines[lines["line"] < line].tail(LINES_BEFORE)
         after = lines[lines["line"] >= line].head(LINES_AFTER)
         near = pd.concat([before, after])
