@@ -260,23 +260,31 @@ _COLUMNS = {
     "missed": "missed", "steps_s": "steps", "gc_s": "GC", "compiled": "compiled",
     "reused": "compiled nothing",
 }  # fmt: skip
+_OF_OTHER_PHASES = ("generated", "warmed")
 _ONLY_IF_KNOWN = ("steps_s", "gc_s", "compiled", "reused")
 
 
 def _buckets(summary: RunSummary) -> TextTable:
-    phases = summary.buckets or {}
+    phases, others = summary.buckets or {}, dict(summary.other_phases)
+    if summary.multimodal is not None:
+        others["multimodal"] = summary.multimodal
     shown = [
         name
-        for name in _COLUMNS
+        for name in (_COLUMNS if phases else _OF_OTHER_PHASES)
         if name not in _ONLY_IF_KNOWN
         or any(getattr(part, name) is not None for part in phases.values())
     ]
-    rows = []
+    rows: list[tuple[str, ...]] = []
     for phase, part in phases.items():
         cells = {name: text_of(summary, f"{phase}_{name}") for name in shown}
         if part.captured is None and part.captured_reported is not None:
             cells["captured"] = f"? (reported: {part.captured_reported})"
         rows.append((phase, *cells.values()))
+    for phase, other in others.items():
+        counts = {name: format_count(getattr(other, name)) for name in _OF_OTHER_PHASES}
+        rows.append(
+            (phase.replace("_", " "), *(counts.get(name, "") for name in shown))
+        )
     header = ("phase", *(_COLUMNS[name] for name in shown))
     return make_table("Buckets", header, rows, right=range(1, len(header)))
 
