@@ -289,6 +289,11 @@ class RunFacts:
         costs = [cost for row in self.rows for cost in (row.run, row.capture) if cost]
         return sorted(costs, key=lambda cost: cost.position)
 
+    @property
+    def captures(self) -> list[StepCost]:
+        """Captures of buckets, in no order."""
+        return [row.capture for row in self.rows if row.capture is not None]
+
     @cached_property
     def used(self) -> set[tuple[str, Bucket]]:
         """Phase and bucket of all that ran while serving."""
