@@ -25,6 +25,7 @@ from warmup_insights.analysis.advice.finding import (
 from warmup_insights.analysis.advice.rules_buckets import (
     BUCKET_FILE,
     CONTEXT_MAX,
+    FILE_REPLACES,
     context_max_leaves_zero,
     other_strategy,
     reads_ranges,
@@ -567,6 +568,10 @@ def warmup_skipped(facts: RunFacts) -> Iterator[Finding]:
     is_off = is_bucketing_off(summary.config)
     name, value = SWITCHES[is_off]
     has_file = has_setting(summary, BUCKET_FILE) and not is_off
+    fewer = Way(
+        f"{name}={value}, and {BUCKET_FILE} with fewer buckets: those of the traffic",
+        FILE_REPLACES,
+    )
     yield Finding(
         "medium" if is_known else "low",
         f"Warm-up was skipped, and {count_of(len(covered), 'shape')} "
@@ -574,8 +579,7 @@ def warmup_skipped(facts: RunFacts) -> Iterator[Finding]:
         f"({count_of(count, 'warning')}).",
         numbers,
         name,
-        f"{name}={value}"
-        + (f", or {BUCKET_FILE} with the shapes that come" if has_file else ""),
+        f"{name}={value}",
         f"{count_of(len(covered), 'compilation')} less that a request waits for; "
         + (
             "what each takes is the first request of a shape less the next, which a "
@@ -593,6 +597,7 @@ def warmup_skipped(facts: RunFacts) -> Iterator[Finding]:
         price="the time of a warm-up, which no run of this model here has shown"
         if warmup is None
         else f"{format_duration(warmup)} of warm-up at each start",
+        ways=(fewer,) if has_file else (),
     )
 
 
