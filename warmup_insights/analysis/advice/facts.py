@@ -25,7 +25,7 @@ from warmup_insights.model.summary import (
 from warmup_insights.units import GIB, format_duration
 
 LEAST_S, LEAST_SHARE = 10.0, 0.05
-"""What is shorter, or a smaller share, is a finding only as the largest part."""
+"""What is shorter is no finding; a smaller share is one only as the largest part."""
 MOST_UNLOGGED = 0.5
 """Share of a start in no line from which nothing is stated of its parts."""
 SHARE_STEP = 0.0001
@@ -57,7 +57,7 @@ class Start:
     def worth(self, phase: str) -> float | None:
         """Seconds of a phase; None where it is too short to be a finding."""
         seconds = self.seconds.get(phase, 0.0)
-        is_most = phase == self.dominant and seconds > 0
+        is_most = phase == self.dominant and seconds >= LEAST_S
         return seconds if is_most or self.is_long(seconds) else None
 
     def is_long(self, seconds: float) -> bool:

@@ -100,7 +100,10 @@ def other_strategy(summary: RunSummary) -> tuple[str, Value, dict[str, int]] | N
 
 BUCKET_FILE = "VLLM_BUCKETING_FROM_FILE"
 ALL_IN_FILE = "the file holds all buckets: those of this run too, as the run lists them"
-FILE_REPLACES = "it takes the place of all ranges: a shape is padded to the next larger one of its buckets"
+FILE_REPLACES = (
+    "the file takes the place of all ranges, and a shape is padded to the next larger bucket of "
+    "it"
+)
 """Source: vllm-gaudi `common.py`, `generate_prompt_buckets` and `find_prompt_bucket`."""
 
 
@@ -191,15 +194,37 @@ def missed_shapes(facts: RunFacts) -> Iterator[Finding]:
     if facts.summary.status == "skipped":
         yield from _ranges_too_small(facts)
         return
+    diagnoses = diagnose(facts.summary)
+    yield from _of_unlisted([d for d in diagnoses if d.cause == "no_list"])
     found = [
         item
-        for item in diagnose(facts.summary)
+        for item in diagnoses
         if item.cause in ("too_large", "no_combination", "not_warmed")
     ]
     for phase in PHASES:
         own = [item for item in found if item.phase == phase]
         if own and (phase, len(own[0].shape)) in RANGE_NAMES:
             yield _missed(facts, phase, own)
+
+
+def _of_unlisted(found: Sequence[Diagnosis]) -> Iterator[Finding]:
+    """Shapes that were not warmed up in a run that lists no buckets, so that the cause is open."""
+    if not found:
+        return
+    count = sum(item.count for item in found)
+    yield Finding(
+        "medium",
+        f"{count_of(len(found), 'shape')} ran that had not been warmed up, "
+        f"{count_of(count, 'warning')} in all; the log lists no buckets.",
+        {"num_shapes": len(found), "num_warnings": count},
+        "bucket ranges",
+        "a warm-up, where it is off (VLLM_SKIP_WARMUP=false, no --enforce-eager); else ranges that "
+        "hold the shapes below",
+        f"{count_of(len(found), 'compilation')} less while serving, where a warm-up holds them",
+        first_lines([f"{item.phase} {item.shape}" for item in found]),
+        suggests_details=True,
+        price="the time of a warm-up, or more buckets in it",
+    )
 
 
 def _ranges_too_small(facts: RunFacts) -> Iterator[Finding]:

@@ -12,6 +12,7 @@ from statistics import fmean, median
 from warmup_insights.analysis.advice.change import Value, Way
 from warmup_insights.analysis.advice.facts import RunFacts, Start
 from warmup_insights.analysis.advice.finding import (
+    MEDIUM_SHARE,
     Finding,
     rule,
     severity_in,
@@ -421,8 +422,8 @@ def captures_unused(facts: RunFacts) -> Iterator[Finding]:
     "CUDA graphs took a fifth (and 256 MiB) more or less than was set aside for them",
     "estimated and actual graph memory, total memory, KV cache or margin",
     formula="|estimated - actual| / device",
-    margin="no finding where the estimate is not taken off the KV cache, or where the "
-    "engine names the size of the cache itself",
+    margin="no finding below 10 % of the KV cache or of the margin, where the estimate is not taken "
+    "off the KV cache, or where the engine names the size of the cache itself",
     source="vLLM `v1/worker/gpu_worker.py`, VLLM_MEMORY_PROFILER_ESTIMATE_CUDAGRAPHS",
     example="0.36 GiB estimated, 0.73 GiB taken: 5 % of a margin of 7.92 GiB",
 )
@@ -445,8 +446,12 @@ def graph_estimate_off(facts: RunFacts) -> Iterator[Finding]:
     of_what = cache if wrong > 0 else margin
     if abs(wrong) < max(256 * MIB, 0.2 * max(actual, estimated)) or not of_what:
         return
+    if abs(wrong) < MEDIUM_SHARE * of_what:
+        return
     where = "of the KV cache" if wrong > 0 else "of the margin"
-    sign = "raise" if wrong > 0 else "lower"
+    change = f"{'raise' if wrong > 0 else 'lower'} --gpu-memory-utilization by {abs(wrong) / total:.4f}"
+    if facts.utilization is not None:
+        change = f"--gpu-memory-utilization {facts.utilization + wrong / total:.4f}"
     yield Finding(
         severity_of(abs(wrong) / of_what),
         f"Graphs were estimated at {format_bytes(estimated)} and took "
@@ -454,7 +459,7 @@ def graph_estimate_off(facts: RunFacts) -> Iterator[Finding]:
         f"{where}.",
         {"estimated_bytes": estimated, "memory_bytes": actual, "total_bytes": total},
         "gpu_memory_utilization",
-        f"{sign} --gpu-memory-utilization by {abs(wrong) / total:.4f}",
+        change,
         f"{format_bytes(abs(wrong))} "
         + ("more for the KV cache" if wrong > 0 else "back to the margin"),
         price="" if wrong > 0 else f"{format_bytes(-wrong)} of KV cache",

@@ -35,6 +35,8 @@ IN_MEMORY = frozenset({"TMPFS", "RAMFS"})
 """Those whose files are in host memory: no disk and no page cache is in the way."""
 LOCAL_RATE, NETWORK_RATE = 2e9, 1e9
 """Bytes a second that NVMe and a network file system give one reader."""
+LEAST_QUICK_S = 30.0
+"""Of reading at more than that rate, what is worth several readers."""
 CLOCK_S = 1.0
 """The bar of a pass and the line that states its time can differ by so much, which is part
 of the same pass: both have seconds."""
@@ -120,8 +122,8 @@ def weights_read(facts: RunFacts, start: Start) -> Iterator[Finding]:
     size = weights_bytes(summary)
     known = summary.checkpoint
     is_dominant = start.dominant == "load_weights"
-    is_quick = size and size / seconds > LOCAL_RATE and not _reads_a_part(summary)
-    if is_quick and not is_dominant:
+    is_quick = is_quick_read(summary, seconds)
+    if is_quick and (not is_dominant or seconds < LEAST_QUICK_S):
         return
     if known is not None and (known.filesystem or "").upper() in IN_MEMORY:
         return
@@ -160,6 +162,13 @@ def weights_read(facts: RunFacts, start: Start) -> Iterator[Finding]:
     )
 
 
+def is_quick_read(summary: RunSummary, seconds: float) -> bool:
+    """Whether the weights were read more quickly than NVMe gives one reader."""
+    size = weights_bytes(summary)
+    is_known = size is not None and not _reads_a_part(summary)
+    return is_known and (size or 0.0) / seconds > LOCAL_RATE
+
+
 def _what_was_read(summary: RunSummary, size: float | None, seconds: float) -> str:
     """How much was read, how quickly, and from where; empty where none of it is known."""
     known, is_part = summary.checkpoint, _reads_a_part(summary)
@@ -185,7 +194,8 @@ def _what_was_read(summary: RunSummary, size: float | None, seconds: float) -> s
 def _reads_a_part(summary: RunSummary) -> bool:
     """Whether a rank reads a part of the files, of unknown size: with expert parallelism its
     own experts and all other weights (vLLM `default_loader.py`, EP weight filter)."""
-    return is_true(summary.config, "enable_expert_parallel") or any(
+    has_experts = is_true(summary.config, "enable_expert_parallel")
+    return (has_experts and summary.engine.name == "vllm") or any(
         "EP weight filter" in note.text for note in summary.notes
     )
 
