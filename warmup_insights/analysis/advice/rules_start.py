@@ -257,9 +257,9 @@ def kernel_autotune(facts: RunFacts, start: Start) -> Iterator[Finding]:
 
 _TRITON = "TRITON_CACHE_DIR"
 _CUDA_CACHES = (
-    "FLASHINFER_WORKSPACE_BASE",
-    "keep what FlashInfer, DeepGEMM and Triton compile: FLASHINFER_WORKSPACE_BASE, "
-    "VLLM_CACHE_ROOT and TRITON_CACHE_DIR with folders on a volume",
+    _TRITON,
+    "keep what Triton compiles, and FlashInfer and DeepGEMM where they are in use: "
+    "TRITON_CACHE_DIR, FLASHINFER_WORKSPACE_BASE and VLLM_CACHE_ROOT with folders on a volume",
 )
 _CACHES = {
     "rocm": (
@@ -299,7 +299,7 @@ def kernels_built(facts: RunFacts, start: Start) -> Iterator[Finding]:
         return
     seconds = start.seconds["kernel_warmup"]
     setting, kept = kernel_caches(facts.summary)
-    if setting == _CUDA_CACHES[0]:
+    if kept == _CUDA_CACHES[1]:
         kept += ", or kernels built already in the image (flashinfer-jit-cache)"
     yield Finding(
         severity_of(start.share(seconds)),
