@@ -851,6 +851,16 @@ def test_reading_as_fast_as_one_reader_can_states_so():
     assert "and this start had no less" in found(events, "weights_read").effect
 
 
+@pytest.mark.parametrize(
+    ("engine", "is_known"), [("vllm", False), ("tpu-inference", True)]
+)
+def test_what_a_rank_reads_of_experts_has_no_rate(engine, is_known):
+    extra = (checkpoint(60.0, 10.0, "GPFS"), config(enable_expert_parallel=True))
+    events = phased(("load_weights", 100.0), engine=engine, extra=extra)
+    finding = found(events, "weights_read")
+    assert ("MB/s" in finding.title, finding.gain_s is not None) == (is_known, is_known)
+
+
 def test_a_quicker_first_pass_of_another_start_bounds_the_gain():
     """Its settings may be others, so that less may be saved."""
     own = [config(model="a/b")]

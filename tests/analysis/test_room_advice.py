@@ -884,6 +884,19 @@ def test_the_plan_for_missing_graphs_holds_on_the_device():
     assert summary.memory.num_kv_blocks >= plan.numbers["planned_kv_blocks"]
 
 
+@pytest.mark.parametrize(
+    ("version", "arguments", "share"),
+    [("0.19.1", {"model_tag": "a/b"}, 0.9), ("0.20.0", {"model_tag": "a/b"}, 0.92),
+     ("0.20.0", {"model_tag": "a/b", "gpu_memory_utilization": 0.7}, 0.7),
+     ("0.20.0", {}, None), (None, {"model_tag": "a/b"}, None)],
+)  # fmt: skip
+def test_a_utilisation_that_no_argument_names_is_the_default_of_the_version(
+    version, arguments, share
+):
+    events = [started("vllm", version=version, device_kind="cuda"), config(**arguments)]
+    assert facts_of(events).utilization == share
+
+
 def test_graphs_that_fit_nowhere_are_left_out():
     finding = only(simulate(total_bytes=24 * GIB)[1], "memory_plan")
     assert (finding.severity, finding.changes) == ("low", {})
