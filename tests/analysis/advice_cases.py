@@ -193,9 +193,11 @@ SKIPPED = [
 
 TIME_CASES: dict[str, tuple[list[list[Event]], list[list[Event]]]] = {
     "largest_part": (
-        [CONFIGURED, phased(("init_worker", 7.0), ("configure", 5.0))],
+        [CONFIGURED, phased(("init_worker", 17.0), ("configure", 5.0))],
         [phased(("download", 30.0)), [started("vllm")], PLAIN,
-         phased(("load_model", 4.0), extra=(Note(topic="elided", text="cut"),))[:-1]],
+         phased(("load_model", 4.0), extra=(Note(topic="elided", text="cut"),))[:-1],
+         phased(("init_worker", 7.0), ("configure", 5.0)),
+         phased(("load_weights", 14.0), extra=(checkpoint(60.0, 10.0),))],
     ),
     "weights_download": (
         [phased(("download", 110.0), ("load_weights", 20.0))],
@@ -302,6 +304,12 @@ TIME_CASES: dict[str, tuple[list[list[Event]], list[list[Event]]]] = {
     "decode_buckets": (
         [PLAIN, gaudi_steps(DECODE_STEPS, PROMPT_STEPS, ranges=False)],
         [gaudi_steps({(1, 1, 256): 1.0}, PROMPT_STEPS), CONFIGURED],
+    ),
+    "long_warmup": (
+        [[started(device_kind="hpu"), WarmupFinished(duration_s=61.0)]],
+        [[started(device_kind="hpu"), WarmupFinished(duration_s=59.0)],
+         [started("vllm"), WarmupFinished(duration_s=61.0)],
+         gaudi_steps(DECODE_STEPS, PROMPT_STEPS, **NO_PREFIXES)],
     ),
     "sampler_warmup": (
         [phased(("sampler_warmup", 30.0), ("load_model", 70.0), engine="vllm-gaudi",

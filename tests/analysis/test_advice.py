@@ -108,8 +108,9 @@ CASES = {
         [[started(), step("prompt", (1, 1024, 7), executed=(1, 1024, 7))], start_up()],
     ),
     "missed_shapes": (
-        [[*start_up(), miss(1, 999, 0)], [*start_up(), miss(2, 256, 0)]],
-        [start_up(), [started(), miss(1, 999, 0)], [generated("prompt", PROMPTS), *skipped(miss(1, 9, 0))]],
+        [[*start_up(), miss(1, 999, 0)], [*start_up(), miss(2, 256, 0)],
+         [started(), miss(1, 999, 0)]],
+        [start_up(), [generated("prompt", PROMPTS), *skipped(miss(1, 9, 0))]],
     ),
     "unused_buckets": (
         [serving(MANY[0], MANY[1])],
@@ -133,8 +134,8 @@ CASES = {
         [serving(*MANY[:7], captured=MANY), serving(MANY[0]), serving(captured=MANY)],
     ),
     "warmup_skipped": (
-        [skipped(miss(1, 9, 0))],
-        [skipped(), [*start_up(), miss(1, 9, 0)]],
+        [skipped(miss(1, 9, 0)), skipped()],
+        [[*start_up(), miss(1, 9, 0)]],
     ),
     "dead_setting": (
         [
@@ -178,8 +179,8 @@ CASES = {
         ],
     ),
     "startup_probe": (
-        [start_up()],
-        [[started()], killed()],
+        [start_up(seconds=150.0)],
+        [[started()], killed(), start_up()],
     ),
     **ROOM_CASES,
     **TIME_CASES,
@@ -257,6 +258,18 @@ def test_advice_without_a_number_has_the_name_of_its_rule():
     assert (finding.rule, finding.numbers) == ("x", {"rule": "x"})
 
 
+def test_of_equal_weight_what_changes_nothing_comes_last():
+    rules = [
+        Rule("x", "", "", lambda _, t=text: [Finding("low", "t", {}, "s", t, "e")])
+        for text in ("nothing: it is kept", "another disk")
+    ]
+    first, last = advise(facts_of([]), rules)
+    assert (first.suggestion, last.suggestion) == (
+        "another disk",
+        "nothing: it is kept",
+    )
+
+
 def test_the_most_important_comes_first():
     rules = [
         Rule(
@@ -315,7 +328,7 @@ def test_the_probe_looks_at_the_runs_before():
         ("blocks_beyond_cache", CASES["blocks_beyond_cache"][0][0], ("num_kv_blocks",)),
         ("memory_plan", idle(80, 0.5), ("total_bytes",)),
         ("recipe_cache", recipes(",false,1024"), ("warmup_s",)),
-        ("startup_probe", start_up(), ("ready_s",)),
+        ("startup_probe", start_up(seconds=150.0), ("ready_s",)),
     ],
 )
 def test_nothing_is_built_on_contradictory_figures(name, events, figures):
@@ -377,7 +390,7 @@ def test_dead_settings_say_what_they_became():
 
 def test_the_cache_of_the_reference_engine_is_as_large_as_its_settings_make_it():
     allocated = KVCacheAllocated(num_blocks=100, allocated_bytes=3 << 30)
-    events = phased(("kv_cache", 9.0), extra=(allocated,), engine="reference")
+    events = phased(("kv_cache", 19.0), extra=(allocated,), engine="reference")
     (found,) = [f for f in advise(facts_of(events)) if f.rule == "largest_part"]
     assert "--memory" in found.suggestion
     assert "3 GiB" in found.effect

@@ -71,18 +71,18 @@ def test_a_run_gives_the_shapes_of_its_steps():
     assert traffic.notes == ()
 
 
-def test_a_log_that_only_tells_misses_says_so():
-    traffic = traffic_of_run(
-        summary_of([BucketMiss(phase="prompt", shape=(1, 5, 0))]), "log"
-    )
-    assert "Only missed shapes are known" in traffic.notes[0]
-
-
 @pytest.mark.parametrize(
     ("events", "sentence"),
     [
         ([], "met no shape"),
-        ([BucketMiss(phase="prompt", shape=(1, 5))], "other than three dimensions"),
+        (
+            [BucketUsed(phase="prompt", shape=(1, 5), bucket=(1, 8))],
+            "other than three dimensions",
+        ),
+        (
+            [BucketMiss(phase="prompt", shape=(1, 5, 0))],
+            "only shapes that missed their buckets",
+        ),
     ],
 )
 def test_runs_without_usable_shapes_are_refused(events, sentence):

@@ -36,6 +36,7 @@ from warmup_insights.analysis.plan.planning import (
     captures,
     memory_pair,
     planned_buckets,
+    prompt_ratio,
     recommend,
     safe_margin,
     smallest_reserve,
@@ -64,6 +65,17 @@ def seed_run():
     outcome, events = simulate()
     assert outcome.status == "finished"
     return planner_of(events)
+
+
+@pytest.mark.parametrize(
+    ("engine", "version", "share"),
+    [("vllm-fork", "0.4.2", 0.5), ("vllm-fork", "0.6.4", 0.3), ("vllm-fork", None, 0.3),
+     ("reference", "0.1", 0.3)],
+)  # fmt: skip
+def test_the_share_of_prompts_that_is_not_set_is_that_of_the_version(
+    engine, version, share
+):
+    assert prompt_ratio(summary_of([started(engine, version=version)])) == share
 
 
 def test_the_run_itself_is_planned_as_it_was(seed_run):

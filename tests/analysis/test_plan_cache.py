@@ -56,6 +56,14 @@ def cuda(
     return summarize(RunRecord(run_id="r", source_kind="log"), events).summary
 
 
+def test_a_failed_start_without_a_cache_is_one_for_advice():
+    failed = msgspec.structs.replace(
+        cuda(), memory=None, failure=FailureFacts(kind="error", message="x")
+    )
+    with pytest.raises(InputError, match="warmup-insights advise"):
+        CachePlanner(failed)
+
+
 def with_memory(summary: RunSummary, **figures) -> RunSummary:
     """A run whose memory states other figures."""
     memory = msgspec.structs.replace(summary.memory, **figures)

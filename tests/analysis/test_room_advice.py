@@ -859,12 +859,16 @@ def test_graphs_over_their_reserve_get_a_larger_one():
     assert "fewer" in finding.effect
 
 
-def test_missing_graphs_get_room_by_fewer_batch_sizes_of_prompts():
+def test_missing_graphs_get_room_by_the_shares_that_a_plan_recommends():
     finding = only(simulate()[1], "memory_plan")
     assert finding.changes == {
-        "gpu_memory_utilization": 0.55, "VLLM_GRAPH_RESERVED_MEM": 0.45,
-        "VLLM_PROMPT_BS_BUCKET_MAX": 2,
+        "gpu_memory_utilization": 0.94, "VLLM_GRAPH_RESERVED_MEM": 0.62
     }  # fmt: skip
+
+
+def test_missing_graphs_that_no_share_holds_get_room_by_fewer_batch_sizes():
+    finding = only(simulate(total_bytes=40 * GIB)[1], "memory_plan")
+    assert finding.changes["VLLM_PROMPT_BS_BUCKET_MAX"] == 1
 
 
 def test_the_plan_for_missing_graphs_holds_on_the_device():
@@ -873,7 +877,6 @@ def test_the_plan_for_missing_graphs_holds_on_the_device():
     _, events = simulate(
         gpu_memory_utilization=plan.changes["gpu_memory_utilization"],
         graph_reserved_mem=plan.changes["VLLM_GRAPH_RESERVED_MEM"],
-        environment={"VLLM_PROMPT_BS_BUCKET_MAX": "2"},
     )
     summary = summary_of(events)
     assert summary.phase("prompt").capture_percent == 100
@@ -881,10 +884,23 @@ def test_the_plan_for_missing_graphs_holds_on_the_device():
     assert summary.memory.num_kv_blocks >= plan.numbers["planned_kv_blocks"]
 
 
+@pytest.mark.parametrize(
+    ("version", "arguments", "share"),
+    [("0.19.1", {"model_tag": "a/b"}, 0.9), ("0.20.0", {"model_tag": "a/b"}, 0.92),
+     ("0.20.0", {"model_tag": "a/b", "gpu_memory_utilization": 0.7}, 0.7),
+     ("0.20.0", {}, None), (None, {"model_tag": "a/b"}, None)],
+)  # fmt: skip
+def test_a_utilisation_that_no_argument_names_is_the_default_of_the_version(
+    version, arguments, share
+):
+    events = [started("vllm", version=version, device_kind="cuda"), config(**arguments)]
+    assert facts_of(events).utilization == share
+
+
 def test_graphs_that_fit_nowhere_are_left_out():
-    finding = only(simulate(total_bytes=40 * GIB)[1], "memory_plan")
+    finding = only(simulate(total_bytes=24 * GIB)[1], "memory_plan")
     assert (finding.severity, finding.changes) == ("low", {})
-    assert finding.numbers["needed_bytes"] > 40 * GIB
+    assert finding.numbers["needed_bytes"] > 24 * GIB
 
 
 def test_the_size_that_the_engine_counts_is_passed_on():

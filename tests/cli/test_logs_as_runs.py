@@ -18,7 +18,7 @@ SAMPLES = Path(__file__).parents[2] / "sample_logs"
 HPU = SAMPLES / "vllm-fork" / "warmup_doc_capture.log"
 SERVED = SAMPLES / "vllm-gaudi" / "made_v0_26_developer_mode.log"
 FIT = ("--max-num-seqs", 64, "--max-model-len", 4096, "--max-num-batched-tokens", 4096)
-FIT += ("--num-kv-blocks", 1000)
+FIT += ("--num-kv-blocks", 1000, "--trace", "TRACE")
 CUDA = SAMPLES / "vllm" / "made_v1_2026_tp2.log"
 COMMANDS = [
     ("show",),
@@ -81,15 +81,18 @@ def test_runs_and_logs_are_compared_with_each_other(stored, tmp_path):
     ],
     ids=lambda command: " ".join(map(str, command[:2])),
 )  # fmt: skip
-def test_a_log_comes_from_standard_input_too(tmp_path, monkeypatch, command):
+def test_a_log_comes_from_standard_input_too(
+    tmp_path, tmp_path_factory, monkeypatch, command
+):
     """For every command that takes a run; nothing is left behind but what was asked."""
     log = SERVED if command[0] == "buckets" else HPU
     monkeypatch.chdir(tmp_path)
-    out = tmp_path / "out"
+    out, trace = tmp_path / "out", tmp_path_factory.mktemp("trace") / "trace.jsonl"
+    trace.write_text('{"input_len": 96, "output_len": 24}\n')
+    names = {"OUT": out, "TRACE": trace}
     done = CliRunner().invoke(
-        cli, [str(out) if a == "OUT" else str(a) for a in command],
-        input=log.read_bytes(),
-    )  # fmt: skip
+        cli, [str(names.get(a, a)) for a in command], input=log.read_bytes()
+    )
     assert done.exit_code == 0, done.output
     assert list(tmp_path.iterdir()) == ([out] if "OUT" in command else [])
 

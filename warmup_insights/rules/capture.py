@@ -20,6 +20,12 @@ from warmup_insights.model.events import Bucket
 GRAPH_STRATEGIES = ("min_tokens", "max_bs")
 PROMPT_STRATEGY, DECODE_STRATEGY, PROMPT_RATIO = "min_tokens", "max_bs", 0.3
 """The order of the graphs of each phase, and the share of prompts, where none is set."""
+OLD_PROMPT_RATIO, NEW_RATIO_SINCE = 0.5, (0, 6)
+"""The share of vllm-fork before that version: its 0.5.3 has had either (changed 2024-09-23),
+and prints it."""
+UNSTATED_MARGIN = 0.02
+"""Of free memory, what vllm-fork leaves to no graph where it prints no budget
+(VLLM_GRAPH_MEM_MARGIN, until 2024-08-05)."""
 
 _FIRST_UNITS = 0.001
 """What the engine divides by before anything was captured: the first estimate is 0."""

@@ -90,14 +90,17 @@ def _weighed(finding: Finding, start: Start | None) -> Finding:
     return replace(finding, severity=most)
 
 
-def _place(finding: Finding, largest: str | None) -> tuple[bool, bool, int, float]:
-    """A failure first, the largest part of the start where something treats it, then by
-    weight and size of the part."""
+def _place(
+    finding: Finding, largest: str | None
+) -> tuple[bool, int, bool, bool, float]:
+    """A failure first, then by weight; of equal weight what changes nothing comes last, what
+    treats the largest part of the start first, the others by the size of their part."""
     is_failure = finding.rule in _FAILURES
     is_treated = largest is not None and finding.rule != "largest_part"
     is_largest = is_treated and finding.phase == largest
-    part_s = finding.part_s or 0.0
-    return not is_failure, not is_largest, _ORDER[finding.severity], -part_s
+    is_idle = finding.suggestion.startswith("nothing")
+    weight = _ORDER[finding.severity]
+    return not is_failure, weight, is_idle, not is_largest, -(finding.part_s or 0.0)
 
 
 def findings_json(run_id: str, findings: Iterable[Finding]) -> dict[str, Any]:

@@ -14,7 +14,7 @@ from itertools import pairwise
 from statistics import fmean, median
 
 from warmup_insights.analysis.advice.change import Value, Way
-from warmup_insights.analysis.advice.facts import RunFacts, Start
+from warmup_insights.analysis.advice.facts import GAUDI, RunFacts, Start
 from warmup_insights.analysis.advice.finding import (
     Finding,
     rule,
@@ -25,6 +25,7 @@ from warmup_insights.analysis.advice.finding import (
 from warmup_insights.analysis.advice.rules_buckets import (
     BUCKET_FILE,
     CONTEXT_MAX,
+    FILE_REPLACES,
     context_max_leaves_zero,
     other_strategy,
     reads_ranges,
@@ -271,7 +272,7 @@ def _drops(
             continue
         low, high = drop.gain(left, is_full=is_full, is_compiled=is_compiled)
         high += _sampler_s(facts, drop) + len(drop.rows) * between
-        words = f"{drop.words}: {len(drop.rows)} buckets, {format_duration(low)} less"
+        words = f"{drop.words}: {count_of(len(drop.rows), 'bucket')} and {format_duration(low)} less"
         found.append(replace(drop, words=words))
         least, most = least + low, most + high
         gone = {row.bucket for row in drop.rows}
@@ -540,9 +541,52 @@ def sampler_warmup(facts: RunFacts, start: Start) -> Iterator[Finding]:
     )
 
 
+LONG_WARMUP_S, VERY_LONG_S = 60.0, 600.0
+"""Of a warm-up alone, from which it is a finding, and one that is high."""
+
+
 @rule(
-    "warm-up was skipped and shapes within its ranges were missed",
-    "status, misses, bucket lists or ranges",
+    "warm-up took a minute or more, and the whole start is not in the log (Gaudi)",
+    "time of the warm-up; numbers of buckets where stated",
+    formula="the seconds of the warm-up, high from 10 minutes on",
+    margin="no gain: the log does not divide the time",
+    source="vllm-fork `habana_model_runner.py`, `warmup_model`: the line at its end",
+    example="1,024 decode buckets: 1,689 s",
+)
+def long_warmup(facts: RunFacts) -> Iterator[Finding]:
+    """Warm-up took long, in a log that does not hold what came before it."""
+    seconds = facts.figure("warmup_s")
+    if facts.start is not None or seconds is None or seconds < LONG_WARMUP_S:
+        return
+    if facts.summary.engine.name not in GAUDI:
+        return
+    counts = {
+        p: facts.count(f"{p}_warmed") or facts.count(f"{p}_generated") for p in PHASES
+    }
+    known = [count_of(count, f"{p} bucket") for p, count in counts.items() if count]
+    most = max(PHASES, key=lambda name: counts[name])
+    numbers: dict[str, Value] = {"warmup_s": seconds}
+    numbers |= {f"num_{name}_buckets": count for name, count in counts.items() if count}
+    yield Finding(
+        "high" if seconds >= VERY_LONG_S else "medium",
+        f"Warm-up took {format_duration(seconds)}{' for ' if known else ''}"
+        f"{' and '.join(known)}.",
+        numbers,
+        "bucket ranges",
+        "fewer decode buckets: --max-num-seqs with the most requests that come at once, or larger "
+        "steps between batch sizes and between lengths"
+        if most == "decode"
+        else "fewer prompt buckets: larger steps between batch sizes and between lengths",
+        "no figure: the log does not hold the time of each bucket; the recorder "
+        "(`warmup-insights vllm serve`) does",
+        price="more padding between the sizes that remain",
+        part_s=seconds,
+    )
+
+
+@rule(
+    "warm-up was skipped (Gaudi), and no shape is known to be beyond the ranges alone",
+    "status; misses, bucket lists or ranges for the figures",
     formula="seconds of the first request of a shape - mean of its next ones",
     margin="shapes beyond the ranges are another rule's: a warm-up would not have "
     "prepared them",
@@ -550,50 +594,67 @@ def sampler_warmup(facts: RunFacts, start: Start) -> Iterator[Finding]:
     example="vllm-gaudi 0.26 with VLLM_SKIP_WARMUP: three shapes within the ranges compiled",
 )
 def warmup_skipped(facts: RunFacts) -> Iterator[Finding]:
-    """Warm-up was skipped, and shapes came that it would have prepared."""
+    """Warm-up was skipped: each shape that it would have prepared compiles when it comes."""
     summary = facts.summary
-    if summary.status != "skipped" or not summary.misses:
+    if summary.status != "skipped":
         return
     found = diagnose(summary)
     covered = [item for item in found if not item.needs]
-    if not covered:
+    if found and not covered:
         return
-    is_known = all(item.is_known for item in found)
+    is_known = all(item.is_known for item in covered)
     count = sum(miss.count for miss in covered)
     spent, warmup = _compiling_s(summary, covered), _usual_warmup_s(facts)
-    numbers: dict[str, Value] = {"num_shapes": len(covered), "num_warnings": count}
+    numbers: dict[str, Value] = {}
+    if covered:
+        numbers |= {"num_shapes": len(covered), "num_warnings": count}
     numbers |= {"compile_s": spent} if spent is not None else {}
     numbers |= {"warmup_s": warmup} if warmup is not None else {}
     is_off = is_bucketing_off(summary.config)
     name, value = SWITCHES[is_off]
     has_file = has_setting(summary, BUCKET_FILE) and not is_off
+    fewer = Way(
+        f"{name}={value}, and {BUCKET_FILE} with fewer buckets: those of the traffic",
+        FILE_REPLACES,
+    )
+    title = "Warm-up was skipped: a shape compiles when its first request comes."
+    if covered:
+        title = (
+            f"Warm-up was skipped, and {count_of(len(covered), 'shape')} "
+            f"{'within its ranges ' if is_known else ''}compiled while serving "
+            f"({count_of(count, 'warning')})."
+        )
     yield Finding(
-        "medium" if is_known else "low",
-        f"Warm-up was skipped, and {count_of(len(covered), 'shape')} "
-        f"{'within its ranges ' if is_known else ''}compiled while serving "
-        f"({count_of(count, 'warning')}).",
+        "medium",
+        title,
         numbers,
         name,
-        f"{name}={value}"
-        + (f", or {BUCKET_FILE} with the shapes that come" if has_file else ""),
-        f"{count_of(len(covered), 'compilation')} less that a request waits for; "
-        + (
-            "what each takes is the first request of a shape less the next, which a "
-            "recorded run has"
-            if spent is None
-            else f"{format_duration(spent)} for those whose shape came again, the first "
-            "request less the others"
-        )
-        + (
-            ""
-            if is_known
-            else "; the run prints no ranges, so these may be outside them"
-        ),
+        f"{name}={value}",
+        _compiled_before(covered, spent, is_known=is_known),
         changes={name: value},
         price="the time of a warm-up, which no run of this model here has shown"
         if warmup is None
         else f"{format_duration(warmup)} of warm-up at each start",
+        ways=(fewer,) if has_file else (),
     )
+
+
+def _compiled_before(
+    covered: Sequence[Diagnosis], spent: float | None, *, is_known: bool
+) -> str:
+    """What a warm-up brings; `spent` is what the shapes took to compile."""
+    if not covered:
+        return "no request waits for a compilation of a shape within the ranges"
+    text = f"{count_of(len(covered), 'compilation')} less that a request waits for; "
+    text += (
+        "what each takes is the first request of a shape less the next, which a recorded run has"
+        if spent is None
+        else f"{format_duration(spent)} for those whose shape came again, the first request less "
+        "the others"
+    )
+    if not is_known:
+        text += "; the run prints no ranges, so these may be outside them"
+    return text
 
 
 SWITCHES = (("VLLM_SKIP_WARMUP", "false"), ("VLLM_ENABLE_BUCKETING", "true"))
@@ -622,5 +683,6 @@ def _compiling_s(summary: RunSummary, misses: Iterable[Diagnosis]) -> float | No
 
 
 RULES = (
-    decode_buckets, prompt_buckets, garbage_collection, warmup_skipped, sampler_warmup,
+    decode_buckets, prompt_buckets, long_warmup, garbage_collection, warmup_skipped,
+    sampler_warmup,
 )  # fmt: skip

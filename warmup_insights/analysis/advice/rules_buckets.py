@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
 from statistics import median
 
 from warmup_insights.analysis.advice.change import Value, Way
@@ -28,7 +29,10 @@ from warmup_insights.analysis.plan.regenerate import (
     strategy_variable,
 )
 from warmup_insights.analysis.sentences import count_of
-from warmup_insights.bucketing.generate import generate
+from warmup_insights.bucketing.base import PHASES as FILE_PHASES
+from warmup_insights.bucketing.base import Bucket as BucketOfFile
+from warmup_insights.bucketing.file import BucketFile
+from warmup_insights.bucketing.generate import generate, offered
 from warmup_insights.bucketing.ranges import RANGE_NAMES
 from warmup_insights.errors import InputError
 from warmup_insights.model.events import Bucket
@@ -95,6 +99,12 @@ def other_strategy(summary: RunSummary) -> tuple[str, Value, dict[str, int]] | N
 
 
 BUCKET_FILE = "VLLM_BUCKETING_FROM_FILE"
+ALL_IN_FILE = "the file holds all buckets: those of this run too, as the run lists them"
+FILE_REPLACES = (
+    "the file takes the place of all ranges, and a shape is padded to the next larger bucket of "
+    "it"
+)
+"""Source: vllm-gaudi `common.py`, `generate_prompt_buckets` and `find_prompt_bucket`."""
 
 
 @rule(
@@ -163,8 +173,8 @@ def executed_differently(facts: RunFacts) -> Iterator[Finding]:
         {"num_buckets": len(wrong), "num_executed": len(ran)},
         BUCKET_FILE,
         f"{BUCKET_FILE}: leave these buckets out, or lower the range that makes them",
-        f"{len(wrong)} steps of warm-up less; a request in such a bucket compiles when "
-        "it comes, with or without them",
+        f"{len(wrong)} steps of warm-up less; a request in such a bucket compiles when it comes, "
+        "and without them is padded to the next larger one, where there is one",
         first_lines([f"{row.phase} {row.bucket} ran as {row.ran_as}" for row in wrong]),
         part_s=seconds,
     )
@@ -184,15 +194,37 @@ def missed_shapes(facts: RunFacts) -> Iterator[Finding]:
     if facts.summary.status == "skipped":
         yield from _ranges_too_small(facts)
         return
+    diagnoses = diagnose(facts.summary)
+    yield from _of_unlisted([d for d in diagnoses if d.cause == "no_list"])
     found = [
         item
-        for item in diagnose(facts.summary)
+        for item in diagnoses
         if item.cause in ("too_large", "no_combination", "not_warmed")
     ]
     for phase in PHASES:
         own = [item for item in found if item.phase == phase]
         if own and (phase, len(own[0].shape)) in RANGE_NAMES:
             yield _missed(facts, phase, own)
+
+
+def _of_unlisted(found: Sequence[Diagnosis]) -> Iterator[Finding]:
+    """Shapes that were not warmed up in a run that lists no buckets, so that the cause is open."""
+    if not found:
+        return
+    count = sum(item.count for item in found)
+    yield Finding(
+        "medium",
+        f"{count_of(len(found), 'shape')} ran that had not been warmed up, "
+        f"{count_of(count, 'warning')} in all; the log lists no buckets.",
+        {"num_shapes": len(found), "num_warnings": count},
+        "bucket ranges",
+        "a warm-up, where it is off (VLLM_SKIP_WARMUP=false, no --enforce-eager); else ranges that "
+        "hold the shapes below",
+        f"{count_of(len(found), 'compilation')} less while serving, where a warm-up holds them",
+        first_lines([f"{item.phase} {item.shape}" for item in found]),
+        suggests_details=True,
+        price="the time of a warm-up, or more buckets in it",
+    )
 
 
 def _ranges_too_small(facts: RunFacts) -> Iterator[Finding]:
@@ -208,8 +240,8 @@ def _ranges_too_small(facts: RunFacts) -> Iterator[Finding]:
     )
     count = sum(item.count for item in found)
     wider, is_file = _wider(facts.summary, highest)
-    lines = dict.fromkeys(str(item.wanted) for item in found)
-    way = _file_way(len(lines)) if is_file else wider
+    lines = _as_taken(facts.summary, found)
+    way = _file_way(facts.summary, len(lines)) if is_file else wider
     yield Finding(
         "medium",
         f"{count_of(len(found), 'shape')} came that the bucket ranges do not cover, so a "
@@ -219,7 +251,7 @@ def _ranges_too_small(facts: RunFacts) -> Iterator[Finding]:
         BUCKET_FILE if is_file else next(iter(highest)),
         way.suggestion,
         f"{count_of(len(found), 'compilation')} less while serving, once warm-up is on",
-        tuple(lines)
+        lines
         if is_file
         else first_lines([f"{item.phase} {item.shape}" for item in found]),
         suggests_details=is_file,
@@ -229,13 +261,32 @@ def _ranges_too_small(facts: RunFacts) -> Iterator[Finding]:
     )
 
 
-def _file_way(count: int) -> Way:
-    """The shapes that came as the only buckets: with warm-up off, there were none."""
+def _file_way(summary: RunSummary, count: int) -> Way:
+    """The buckets of the run in a file, with those of the shapes that came."""
+    own = sum(len(summary.phase(phase).buckets) for phase in PHASES)
     return Way(
-        f"{BUCKET_FILE} with the {count_of(count, 'line')} below, and VLLM_SKIP_WARMUP=false",
-        f"{count_of(count, 'compilation')} at the start; any other shape compiles when it "
-        "comes, as now",
+        f"{BUCKET_FILE} with the {count_of(own, 'bucket')} of this run and the "
+        f"{count_of(count, 'line')} below, and VLLM_SKIP_WARMUP=false",
+        f"{count_of(own + count, 'bucket')} to warm up; {FILE_REPLACES}",
     )
+
+
+def _as_taken(summary: RunSummary, found: Sequence[Diagnosis]) -> tuple[str, ...]:
+    """Lines of a bucket file for missed shapes, as this version takes them; as the engine
+    made them where a limit of it is unknown."""
+    wanted = {phase: [i.wanted for i in found if i.phase == phase] for phase in PHASES}
+    wanted = {p: [b for b in own if len(b) == 3] for p, own in wanted.items()}
+    try:
+        settings = bucketing_settings(summary)
+    except (InputError, ValueError):
+        return tuple(dict.fromkeys(str(b) for own in wanted.values() for b in own))
+    lines = {p: tuple(BucketOfFile(*b) for b in own) for p, own in wanted.items()}
+    file = BucketFile("", lines["prompt"], lines["decode"])
+    drafts = [
+        offered(replace(settings, bucket_file=file), phase) for phase in FILE_PHASES
+    ]
+    taken = [each.buckets() for each in drafts if each.has_buckets]
+    return tuple(str(tuple(bucket)) for own in taken for bucket in own)
 
 
 def _wider(summary: RunSummary, highest: Mapping[str, Value]) -> tuple[Way, bool]:
@@ -265,7 +316,7 @@ def _missed(facts: RunFacts, phase: str, found: Sequence[Diagnosis]) -> Finding:
     count = sum(item.count for item in found)
     summary = facts.summary
     needed = highest_needs(found)
-    lines = dict.fromkeys(item.file_line for item in found if item.file_line)
+    lines = _as_taken(summary, found)
     setting, change = "bucket ranges", "ranges that hold the shapes below"
     is_listed = True
     if has_setting(summary, BUCKET_FILE):
@@ -274,16 +325,20 @@ def _missed(facts: RunFacts, phase: str, found: Sequence[Diagnosis]) -> Finding:
         setting, change = _limit_of(phase, found)
         is_listed = phase != "prompt"
     price = "more buckets to warm up"
+    if setting == BUCKET_FILE and BUCKET_FILE not in summary.config:
+        price = f"{ALL_IN_FILE}; {FILE_REPLACES}"
     ways: tuple[Way, ...] = ()
     changes: Mapping[str, Value] = {}
     if needed and reads_ranges(summary):
         wider, is_file = _wider(summary, needed)
-        price = wider.price
         if is_file:
             ways = (Way(wider.suggestion, wider.price),)
-            price = "the file holds all buckets: those of this run too, as the run lists them"
         else:
-            setting, change = next(iter(needed)), wider.suggestion
+            setting, change, price = (
+                next(iter(needed)),
+                wider.suggestion,
+                wider.price,
+            )
             changes, is_listed = needed, False
     return Finding(
         "medium",
@@ -294,7 +349,7 @@ def _missed(facts: RunFacts, phase: str, found: Sequence[Diagnosis]) -> Finding:
         change,
         f"{count_of(len(found), 'compilation')} less while serving"
         + _compile_cost(facts, phase),
-        tuple(lines) or first_lines([str(item.wanted) for item in found]),
+        lines or first_lines([str(item.wanted) for item in found]),
         suggests_details=is_listed,
         changes=changes,
         price=price,
@@ -378,7 +433,8 @@ def unused_buckets(facts: RunFacts) -> Iterator[Finding]:
         f"up to {format_duration(seconds)} of warm-up and {format_bytes(size)} less, if "
         "the traffic stays like this",
         gain_s=(0.0, seconds),
-        price="a shape that has not come yet compiles when it comes",
+        price="a shape that has not come yet is padded to the next larger bucket of the file, "
+        "or compiles where there is none",
         part_s=seconds,
     )
 

@@ -437,7 +437,7 @@ def saved_not_loaded(facts: RunFacts) -> Iterator[Finding]:
     "kernels were compiled while serving (vLLM)",
     "the lines of its JIT monitor",
     formula="none: their number; no line states what one took",
-    margin="medium whatever their number: each held up the requests of a step once",
+    margin="low: each held up the requests of a step once, and for how long is not stated",
     source="vLLM `utils/jit_monitor.py`: monitored from the end of the warm-up on",
     example="vLLM 0.22.1: two kernels of a speculative decoder at its first requests",
 )
@@ -468,7 +468,7 @@ def late_kernels(facts: RunFacts) -> Iterator[Finding]:
         {"num_kernels": len(late)},
         [ahead, kept],
         f"{count_of(len(late), 'compilation')} less while requests wait",
-        severity="medium",
+        severity="low",
     )
 
 

@@ -5,13 +5,14 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Iterator, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from itertools import pairwise
 from statistics import fmean, median
 
 from warmup_insights.analysis.advice.change import Value, Way
 from warmup_insights.analysis.advice.facts import RunFacts, Start
 from warmup_insights.analysis.advice.finding import (
+    MEDIUM_SHARE,
     Finding,
     rule,
     severity_in,
@@ -83,7 +84,7 @@ def capture_sizes(facts: RunFacts, start: Start) -> Iterator[Finding]:
         part_s=seconds,
     )
     batch = _largest_batch(facts.summary)
-    bounded = batch and _bounded(facts.summary, finding, sizes, *batch)
+    bounded = batch and _bounded(facts.summary, finding, sizes, batch)
     if bounded or not sizes or batch is None or start.dominant == "graph_capture":
         yield bounded or finding
 
@@ -145,23 +146,27 @@ def _most_dropped(
 
 
 def _bounded(
-    summary: RunSummary, finding: Finding, sizes: Sequence[int], most: int, why: str
+    summary: RunSummary, finding: Finding, sizes: Sequence[int], batch: _Batch
 ) -> Finding | None:
-    """The finding with the sizes that batches of at most so many tokens are padded to; None
-    where all may be used."""
-    kept = sizes[: sum(size < most for size in sizes) + 1]
+    """The finding with the sizes that the largest batch is padded to; None where all may be
+    used."""
+    kept = sizes[: sum(size < batch.tokens for size in sizes) + 1]
     dropped = len(sizes) - len(kept)
     if dropped <= LEAST_DROPPED * len(sizes):
         return None
     limit = kept[-1]
     effect = f"{dropped} of {len(sizes)} sizes less"
+    price = f"a batch of more than {limit} tokens runs without a graph"
+    if batch.is_of_cache:
+        price += f": prompts, and more requests at once, each of fewer than {SHORT_REQUEST} tokens"
     if summary.graphs is not None and summary.graphs.memory_bytes:
         memory = summary.graphs.memory_bytes * dropped / len(sizes)
         effect += f", and up to {format_bytes(memory)}"
+        effect += ", which the KV cache can have" if batch.is_of_cache else ""
     setting, change, changes = _limit_of(summary, kept, limit)
     return replace(
         finding,
-        title=f"{finding.title.removesuffix('.')}, for {why}.",
+        title=f"{finding.title.removesuffix('.')}, for {batch.why}.",
         numbers={**finding.numbers, "largest_useful": limit, "num_dropped": dropped},
         setting=setting,
         suggestion=change,
@@ -169,7 +174,7 @@ def _bounded(
         details=(),
         changes=changes,
         gain_s=_dropped_s(summary, sizes, len(kept)),
-        price=f"a batch of more than {limit} tokens runs without a graph",
+        price=price,
         ways=(*_fewer_requests(summary, sizes, limit), *finding.ways),
     )
 
@@ -231,9 +236,18 @@ def capture_list(summary: RunSummary) -> list[int]:
     return sorted({*map(int, re.findall(r"\d{1,9}", match[1]))}) if match else []
 
 
-def _largest_batch(summary: RunSummary) -> tuple[int, str] | None:
-    """Tokens of the largest decode batch that the limits and the KV cache allow, and which
-    of them does; None where neither is known.
+@dataclass(frozen=True)
+class _Batch:
+    """Tokens of the largest decode batch, and what bounds it: the KV cache, or max_num_seqs."""
+
+    tokens: int
+    why: str
+    is_of_cache: bool
+
+
+def _largest_batch(summary: RunSummary) -> _Batch | None:
+    """The largest decode batch that the limits and the KV cache allow; None where neither is
+    known.
 
     Requests are rarely of full length: the cache counts for twice as many as it holds at
     full length, and for as many short ones as it has room for.
@@ -245,11 +259,16 @@ def _largest_batch(summary: RunSummary) -> tuple[int, str] | None:
     if not seqs and cached == math.inf:
         return None
     most, why = int(seqs or 0), f"max_num_seqs={int(seqs or 0)}"
-    if fits and tokens and (not seqs or cached < seqs):
+    is_of_cache = bool(fits and tokens and (not seqs or cached < seqs))
+    if fits and tokens and is_of_cache:
         of = f" of {int(length):,}" if length else ""
         most = math.ceil(cached)
-        why = f"a KV cache of {int(tokens):,} tokens ({fits:.2f} requests{of})"
-    return most * (1 + (speculative_tokens(summary) or 0)), why
+        why = (
+            f"a KV cache of {int(tokens):,} tokens ({fits:.2f} requests{of}, or "
+            f"{tokens / SHORT_REQUEST:.1f} of {SHORT_REQUEST})"
+        )
+    rows = 1 + (speculative_tokens(summary) or 0)
+    return _Batch(most * rows, why, is_of_cache)
 
 
 def _dropped_s(
@@ -310,7 +329,7 @@ def _limited_words(summary: RunSummary) -> str:
     version = read_version(summary.engine.version)
     if version is not None and _FIRST <= version < _SIZES_FIRST:
         return "--max-num-seqs of the largest batch that comes"
-    return f"{listed}; before vLLM 0.6.6 --max-num-seqs"
+    return f"{listed} (from vLLM 0.6.6 on)"
 
 
 def _table(summary: RunSummary, sizes: Sequence[int]) -> Iterator[str]:
@@ -421,8 +440,8 @@ def captures_unused(facts: RunFacts) -> Iterator[Finding]:
     "CUDA graphs took a fifth (and 256 MiB) more or less than was set aside for them",
     "estimated and actual graph memory, total memory, KV cache or margin",
     formula="|estimated - actual| / device",
-    margin="no finding where the estimate is not taken off the KV cache, or where the "
-    "engine names the size of the cache itself",
+    margin="no finding below 10 % of the KV cache or of the margin, where the estimate is not taken "
+    "off the KV cache, or where the engine names the size of the cache itself",
     source="vLLM `v1/worker/gpu_worker.py`, VLLM_MEMORY_PROFILER_ESTIMATE_CUDAGRAPHS",
     example="0.36 GiB estimated, 0.73 GiB taken: 5 % of a margin of 7.92 GiB",
 )
@@ -445,8 +464,12 @@ def graph_estimate_off(facts: RunFacts) -> Iterator[Finding]:
     of_what = cache if wrong > 0 else margin
     if abs(wrong) < max(256 * MIB, 0.2 * max(actual, estimated)) or not of_what:
         return
+    if abs(wrong) < MEDIUM_SHARE * of_what:
+        return
     where = "of the KV cache" if wrong > 0 else "of the margin"
-    sign = "raise" if wrong > 0 else "lower"
+    change = f"{'raise' if wrong > 0 else 'lower'} --gpu-memory-utilization by {abs(wrong) / total:.4f}"
+    if facts.utilization is not None:
+        change = f"--gpu-memory-utilization {facts.utilization + wrong / total:.4f}"
     yield Finding(
         severity_of(abs(wrong) / of_what),
         f"Graphs were estimated at {format_bytes(estimated)} and took "
@@ -454,7 +477,7 @@ def graph_estimate_off(facts: RunFacts) -> Iterator[Finding]:
         f"{where}.",
         {"estimated_bytes": estimated, "memory_bytes": actual, "total_bytes": total},
         "gpu_memory_utilization",
-        f"{sign} --gpu-memory-utilization by {abs(wrong) / total:.4f}",
+        change,
         f"{format_bytes(abs(wrong))} "
         + ("more for the KV cache" if wrong > 0 else "back to the margin"),
         price="" if wrong > 0 else f"{format_bytes(-wrong)} of KV cache",

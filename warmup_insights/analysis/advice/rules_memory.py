@@ -6,10 +6,11 @@ is a pair of both. Upstream vLLM prints the size of the KV cache that fits.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import math
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 
-from warmup_insights.analysis.advice.change import Value, Way
+from warmup_insights.analysis.advice.change import Value, Way, as_set
 from warmup_insights.analysis.advice.facts import RunFacts
 from warmup_insights.analysis.advice.finding import Finding, Severity, rule, severity_of
 from warmup_insights.analysis.advice.ways import fits_with
@@ -21,22 +22,29 @@ from warmup_insights.analysis.plan.planning import (
     capture_rule,
     graph_bytes_of_all,
     memory_pair,
+    prompt_ratio,
+    recommend,
     safe_margin,
     warmup_bytes,
 )
 from warmup_insights.analysis.sentences import count_of
 from warmup_insights.errors import InputError, SettingError
+from warmup_insights.model.events import Bucket
 from warmup_insights.model.figures import contradictory
-from warmup_insights.model.summary import PHASES, PhaseBuckets
-from warmup_insights.rules.capture import num_units
+from warmup_insights.model.summary import PHASES, StepCost
+from warmup_insights.rules.capture import UNSTATED_MARGIN, num_units
+from warmup_insights.rules.setting_lives import has_setting
 from warmup_insights.units import MIB, format_bytes
 
-RESERVE = "VLLM_GRAPH_RESERVED_MEM"
+RESERVE, PROMPT_RATIO = "VLLM_GRAPH_RESERVED_MEM", "VLLM_GRAPH_PROMPT_RATIO"
 MAX_STEP = 0.05
 MIN_GAIN, KEPT = 0.02, 0.97
 """Share of the KV blocks that a change must bring, and that a change for graphs keeps."""
 FULL_PERCENT, ENOUGH_LINES = 80.0, 12
 """A cache whose use stayed below this, in two minutes of statistics, was never full."""
+SHARE_SLACK = 0.05
+"""By which what a phase took may be off its share of the memory for graphs: less than a graph
+was left, or the last one took more than was estimated."""
 OVERRUN_SHARE = 0.10
 """Of the margin: graphs that take less of it than this do no harm."""
 
@@ -66,11 +74,13 @@ class _Division:
     "engine's --kv-cache-memory, requests that fit and that may run",
     formula="usable = free x utilisation; reserve = 1.2 x what warm-up took / usable (1.0 x graphs where a "
     "budget ends the captures); KV blocks = usable x (1 - reserve) / block; where "
-    "the log does not hold them, graphs by the tokens of their buckets",
+    "the log does not hold them, graphs by the tokens of their buckets, and their budget 0.98 of "
+    "what was free before the captures",
     margin="no finding where the engine's statistics show a cache that was never full; what "
     "stays free is at least what the profiling run took, 5 % of the device "
     "and how much free memory varied between runs; utilisation at most 0.95, and one "
-    "step of 0.05 at a time",
+    "step of 0.05 at a time, more where graphs have no room otherwise; the other phase's share of "
+    "graph memory and both shares come before fewer buckets",
     source="vllm-gaudi `hpu_worker.py`, `determine_available_memory`; vLLM "
     "`v1/worker/gpu_worker.py`, `compile_or_warm_up_model`",
     example="graphs took 67.78 MiB, warm-up 92.77 MiB in all, of 7.13 GiB reserved at 0.9 "
@@ -202,21 +212,25 @@ def _graphs_missing(facts: RunFacts, now: _Division) -> Iterator[Finding]:
         "reserved."
     )
     severity = severity_of(missing / sum(counts.values()))
+    pair = _of_all(facts, now, everything)
+    if pair is not None:
+        yield _finding(facts, now, pair, title, severity, graphs=everything)
+        return
     prompts = facts.summary.phase("prompt").buckets
-    for limit in sorted({bucket[0] for bucket in prompts}, reverse=True):
+    for limit in sorted({bucket[0] for bucket in prompts}, reverse=True)[1:]:
         wanted: Wanted = {
             "prompt": {bucket for bucket in prompts if bucket[0] <= limit},
             "decode": set(facts.summary.phase("decode").buckets),
         }
         graphs = graph_bytes_of_all(planner, wanted)
-        pair = _pair(facts, now, graphs, 1.0, _highest(now.share))
-        if pair is None or pair.num_kv_blocks < KEPT * now.num_blocks:
-            continue
-        batches = None if limit == max(bucket[0] for bucket in prompts) else limit
-        yield _finding(
-            facts, now, pair, title, severity, batches=batches, graphs=graphs
-        )
-        return
+        for highest in (_highest(now.share), MAX_UTILIZATION):
+            pair = _pair(facts, now, graphs, 1.0, highest)
+            if pair is None or pair.num_kv_blocks < KEPT * now.num_blocks:
+                continue
+            yield _finding(
+                facts, now, pair, title, severity, batches=limit, graphs=graphs
+            )
+            return
     yield Finding(
         "low", title,
         {"missing_graphs": missing, "needed_bytes": round(everything),
@@ -224,6 +238,25 @@ def _graphs_missing(facts: RunFacts, now: _Division) -> Iterator[Finding]:
         RESERVE, "leave them without a graph, or make fewer buckets",
         f"no reserve holds them and keeps {100 * KEPT:.0f} % of the KV blocks",
     )  # fmt: skip
+
+
+def _of_all(facts: RunFacts, now: _Division, graphs: float) -> MemoryPair | None:
+    """The shares that give every bucket a graph: one step up where that is enough, else those
+    that `plan` recommends."""
+    pair = _pair(facts, now, graphs, 1.0, _highest(now.share))
+    if pair is not None and pair.num_kv_blocks >= KEPT * now.num_blocks:
+        return pair
+    assert facts.planner is not None, "checked by the caller"
+    plan = recommend(facts.planner, margin_bytes=math.ceil(now.margin)).both
+    if plan is None or plan.num_kv_blocks < KEPT * now.num_blocks:
+        return None
+    return MemoryPair(
+        plan.settings["gpu_memory_utilization"],
+        plan.settings[RESERVE],
+        plan.num_kv_blocks,
+        plan.num_kv_blocks_range[0],
+        plan.free_after_graphs_bytes or 0,
+    )
 
 
 def _finding(
@@ -318,60 +351,182 @@ def _suggested_size(facts: RunFacts) -> Iterator[Finding]:
     )  # fmt: skip
 
 
+@dataclass(frozen=True)
+class _Phase:
+    """A phase of which some buckets got no graph, in bytes.
+
+    The engine counts a graph by its tokens: batch size times length of a prompt, the batch
+    size of a decode (vllm-fork `habana_model_runner.py`, `warmup_graphs`).
+    """
+
+    name: str
+    buckets: Sequence[Bucket]
+    used: float
+    units: int
+    """Tokens of the graphs that were captured."""
+
+    def count(self, limit: int | None = None) -> int:
+        """Buckets of batches of up to this size."""
+        return sum(limit is None or bucket[0] <= limit for bucket in self.buckets)
+
+    def needs(self, limit: int | None = None) -> float:
+        """What the graphs of these buckets take, about."""
+        units = sum(
+            num_units(self.name, bucket)
+            for bucket in self.buckets
+            if limit is None or bucket[0] <= limit
+        )
+        return self.used * units / self.units
+
+    def largest_batch(self, room: float) -> int | None:
+        """The largest batch size below the present one up to which all graphs fit: of
+        decodes, whose batches --max-num-seqs ends."""
+        sizes = sorted({bucket[0] for bucket in self.buckets}, reverse=True)[1:]
+        fitting = (size for size in sizes if self.needs(size) <= room)
+        return next(fitting, None) if self.name == "decode" else None
+
+
+@dataclass(frozen=True)
+class _Share:
+    """What a phase may have of the memory for graphs, as the other one takes less than its
+    share, in bytes."""
+
+    other: str
+    taken: float
+    budget: float
+    free: float
+    """On the device, before the captures."""
+    ratio: float
+    """VLLM_GRAPH_PROMPT_RATIO with which the other phase has just what it took."""
+
+    @property
+    def room(self) -> float:
+        """What is left for the phase then."""
+        return self.budget - self.taken
+
+
+def _free_share(facts: RunFacts, phase: _Phase) -> _Share | None:
+    """The share of the other phase, where that has no use for it and this one used up its own.
+
+    Nothing where what the phase took is not its share, so that something else ended its
+    captures.
+    """
+    summary = facts.summary
+    (other,) = (name for name in PHASES if name != phase.name)
+    count, of = facts.figure(f"{other}_captured"), facts.figure(f"{other}_generated")
+    stated = summary.memory_or_none.graph_budget
+    free = max((_free_before(cost) for cost in facts.captures), default=0)
+    budget = stated.total_bytes if stated else (1 - UNSTATED_MARGIN) * free
+    if not budget or not free or not has_setting(summary, PROMPT_RATIO):
+        return None
+    if count and count != of:
+        return None
+    ratio, taken = prompt_ratio(summary), summary.phase(other).graph_used_bytes or 0
+    own = budget * (ratio if phase.name == "prompt" else 1 - ratio)
+    if not (1 - SHARE_SLACK) * own <= phase.used <= (1 + SHARE_SLACK) * own:
+        return None
+    least = math.ceil(100 * taken / budget) / 100
+    ratio = least if other == "prompt" else round(1 - least, 2)
+    share = _Share(other, taken, budget, free, ratio)
+    return share if share.room > (1 + SHARE_SLACK) * own else None
+
+
+def _free_before(cost: StepCost) -> int:
+    return cost.free_before_bytes or 0
+
+
 def _graphs_without_plan(facts: RunFacts) -> Iterator[Finding]:
     """Buckets without a graph where the log does not hold how memory was divided."""
-    for phase in PHASES:
-        part = facts.summary.phase(phase)
-        generated = facts.figure(f"{phase}_generated")
-        captured = facts.figure(f"{phase}_captured")
+    for name in PHASES:
+        part = facts.summary.phase(name)
+        generated = facts.figure(f"{name}_generated")
+        captured = facts.figure(f"{name}_captured")
         used = part.graph_used_bytes
         if not generated or not captured or not used or captured >= generated:
             continue
         count, total, each = int(captured), int(generated), used / captured
         finding = Finding(
             severity_of(1 - captured / generated),
-            f"{total - count} of {total} {phase} buckets got no graph: "
+            f"{total - count} of {total} {name} buckets got no graph: "
             f"{format_bytes(used)} held {count}, {format_bytes(each)} each in the mean.",
             {"missing_graphs": total - count, "graph_bytes": used,
              "bytes_per_graph": round(each)},
             "max_num_seqs",
-            f"fewer {phase} buckets, by larger steps between batch sizes",
+            f"fewer {name} buckets, by larger steps between batch sizes",
             "no figure: what the graphs of others need is not known",
             price="more padding between the sizes that remain",
         )  # fmt: skip
-        yield _fitting_batches(part, phase, used, finding)
+        held = set(part.captured_buckets or ()) & set(part.buckets)
+        units = sum(num_units(name, bucket) for bucket in held)
+        if not units:
+            yield finding
+            continue
+        phase = _Phase(name, part.buckets, used, units)
+        share = _free_share(facts, phase)
+        yield (
+            _fewer_batches(phase, finding)
+            if share is None
+            else _more_room(phase, share, finding)
+        )
 
 
-def _fitting_batches(
-    part: PhaseBuckets, phase: str, used: float, finding: Finding
-) -> Finding:
-    """The finding with the largest batch size up to which all graphs fit.
+def _fewer_batches(phase: _Phase, finding: Finding) -> Finding:
+    """The finding with the largest batch size up to which all graphs fit."""
+    effect = (
+        "those that are missing need about "
+        f"{format_bytes(phase.needs() - phase.used)} more"
+    )
+    limit = phase.largest_batch(phase.used)
+    if limit is None:
+        return replace(finding, effect=effect)
+    return replace(
+        finding,
+        suggestion=f"--max-num-seqs {limit}",
+        effect=f"the {phase.count(limit)} graphs that remain need about "
+        f"{format_bytes(phase.needs(limit))}; {effect}",
+        price=f"no more than {count_of(limit, 'request')} at once",
+        changes={"max_num_seqs": limit},
+        ways=(Way(finding.suggestion, finding.price),),
+    )
 
-    The engine counts a graph by its tokens: batch size times length of a prompt, the batch
-    size of a decode (vllm-fork `habana_model_runner.py`, `warmup_graphs`).
-    """
-    captured = set(part.captured_buckets or ()) & set(part.buckets)
-    tokens = {bucket: num_units(phase, bucket) for bucket in part.buckets}
-    held = sum(tokens[bucket] for bucket in captured)
-    if not held:
-        return finding
-    others = used * sum(tokens[b] for b in part.buckets if b not in captured) / held
-    effect = f"those that are missing need about {format_bytes(others)} more"
-    sizes = sorted({bucket[0] for bucket in part.buckets}, reverse=True)[1:]
-    for limit in sizes if phase == "decode" else ():
-        kept = sum(own for bucket, own in tokens.items() if bucket[0] <= limit)
-        if kept <= held:
-            count = sum(bucket[0] <= limit for bucket in part.buckets)
-            return replace(
-                finding,
-                suggestion=f"--max-num-seqs {limit}",
-                effect=f"the {count} graphs that remain need about "
-                f"{format_bytes(used * kept / held)}; {effect}",
-                price=f"no more than {count_of(limit, 'request')} at once",
-                changes={"max_num_seqs": limit},
-                ways=(Way(finding.suggestion, finding.price),),
+
+def _more_room(phase: _Phase, share: _Share, finding: Finding) -> Finding:
+    """The finding with the share of the other phase; with smaller batches as well where that
+    is not enough."""
+    needed, room = phase.needs(), share.room
+    changes: dict[str, Value] = {PROMPT_RATIO: share.ratio}
+    all_of_them = f"all {phase.count()} need about {format_bytes(needed)}"
+    effect = f"{all_of_them}, and {format_bytes(room)} are there for graphs"
+    ways = [Way(finding.suggestion, finding.price)]
+    limit = phase.largest_batch(room)
+    if needed > room:
+        effect = (
+            f"{format_bytes(room)} for {phase.name} graphs instead of "
+            f"{format_bytes(phase.used)}; {all_of_them}"
+        )
+        if limit is not None:
+            both = Way.that_sets(
+                f"no more than {count_of(limit, 'request')} at once",
+                f": the {phase.count(limit)} graphs that remain need about "
+                f"{format_bytes(phase.needs(limit))}",
+                **changes, max_num_seqs=limit,
             )  # fmt: skip
-    return replace(finding, effect=effect)
+            ways.insert(0, both)
+    taken = "none" if not share.taken else format_bytes(share.taken)
+    left = share.free - share.taken - min(needed, room)
+    return replace(
+        finding,
+        title=f"{finding.title.removesuffix('.')}. That is the share of {phase.name}s in "
+        f"{format_bytes(share.budget)} for graphs; {share.other}s took {taken}.",
+        numbers={**finding.numbers, "graph_budget_bytes": round(share.budget)},
+        setting=PROMPT_RATIO,
+        suggestion=as_set(changes),
+        effect=effect,
+        price=f"{format_bytes(left)} of {format_bytes(share.free)} stay free beside the "
+        "KV cache",
+        changes=changes,
+        ways=tuple(ways),
+    )
 
 
 RULES = (memory_plan,)

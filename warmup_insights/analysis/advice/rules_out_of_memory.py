@@ -120,9 +120,10 @@ def _larger_cache(facts: RunFacts, found: Failed) -> Iterator[Way]:
     elif _is_set(facts, found):
         yield from _larger_size(facts, found)
     else:
-        yield from _smaller_cache_type(facts, found)
-        yield from _smaller_reserve(facts, found)
-        yield from _larger_share(facts, found)
+        smaller = [*_smaller_cache_type(facts, found), *_smaller_reserve(facts, found)]
+        shares = list(_larger_share(facts, found))
+        is_enough = any(way.changes for way in shares)
+        yield from (*shares, *smaller) if is_enough else (*smaller, *shares)
         short = None
         if found.needed_bytes is not None and found.free_bytes is not None:
             short = found.needed_bytes - found.free_bytes

@@ -38,6 +38,8 @@ _ANY_LIMITS = {
     "max_num_batched_tokens": 2048, "max_model_len": 2048, "num_kv_blocks": 1,
 }  # fmt: skip
 """Stand for what a run does not state, where the result does not depend on them."""
+SHORT_START_S = 120.0
+"""What a start takes at least for a finding about its probe, outside of a known pod."""
 DEFAULT_PORT = 8000
 """vLLM `entrypoints/openai/cli_args.py`."""
 
@@ -219,7 +221,7 @@ def overridden_ranges(facts: RunFacts) -> Iterator[Finding]:
 
 
 @rule(
-    "a cold start became ready",
+    "a cold start of two minutes or more became ready, or any in a known pod",
     "time to ready, of this run and of others alike",
     formula="1.5 x the longest cold start, at least 600 s, on Gaudi 1,800 s",
     margin="only whole, cold starts of the same model, device, quantisation and version",
@@ -233,6 +235,9 @@ def startup_probe(facts: RunFacts) -> Iterator[Finding]:
         return
     probe = probe_of([each for each in (summary, *facts.alike) if _may_be_cold(each)])
     if probe is None:
+        return
+    is_in_pod = facts.figure("pod_ready_s") is not None
+    if probe.longest_s < SHORT_START_S and not is_in_pod:
         return
     starts = count_of(
         probe.num_runs,

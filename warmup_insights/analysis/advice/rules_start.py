@@ -9,6 +9,7 @@ from statistics import median
 from warmup_insights.analysis.advice.change import Value, Way
 from warmup_insights.analysis.advice.facts import (
     GAUDI,
+    LEAST_S,
     RunFacts,
     Start,
     weights_bytes,
@@ -21,6 +22,7 @@ from warmup_insights.analysis.advice.finding import (
     start_rule,
 )
 from warmup_insights.analysis.advice.rules_compile import recipe_setting
+from warmup_insights.analysis.advice.rules_weights import is_quick_read
 from warmup_insights.analysis.advice.ways import allows_step
 from warmup_insights.analysis.summary.compilation import RECIPES
 from warmup_insights.bucketing.base import GPUS
@@ -59,7 +61,7 @@ _RECORDED = frozenset({
     formula="the seconds of the phase, as a share of the time from the first line to "
     "ready",
     margin="no finding where the first line is not the first of a start, or half of the time "
-    "is in no line",
+    "is in no line, and below 10 s",
     source="the engine's own lines at the beginning and the end of each phase",
     example="hpu_plugin start of Qwen3-MoE: initialising the device 88 of 116 s",
 )
@@ -67,6 +69,9 @@ def largest_part(facts: RunFacts, start: Start) -> Iterator[Finding]:
     """The phase that took longest, where no other rule treats it."""
     phase = start.dominant
     seconds, words = start.seconds[phase], words_of(phase)
+    is_read_well = phase == "load_weights" and is_quick_read(facts.summary, seconds)
+    if seconds < LEAST_S or is_read_well:
+        return
     setting, shown = _RECORDER if phase in _RECORDED else _SHOWN_BY.get(phase, _DEBUG)
     if facts.summary.engine.name == "reference":
         setting, shown = _REFERENCE
@@ -252,9 +257,9 @@ def kernel_autotune(facts: RunFacts, start: Start) -> Iterator[Finding]:
 
 _TRITON = "TRITON_CACHE_DIR"
 _CUDA_CACHES = (
-    "FLASHINFER_WORKSPACE_BASE",
-    "keep what FlashInfer, DeepGEMM and Triton compile: FLASHINFER_WORKSPACE_BASE, "
-    "VLLM_CACHE_ROOT and TRITON_CACHE_DIR with folders on a volume",
+    _TRITON,
+    "keep what Triton compiles, and FlashInfer and DeepGEMM where they are in use: "
+    "TRITON_CACHE_DIR, FLASHINFER_WORKSPACE_BASE and VLLM_CACHE_ROOT with folders on a volume",
 )
 _CACHES = {
     "rocm": (
@@ -294,7 +299,7 @@ def kernels_built(facts: RunFacts, start: Start) -> Iterator[Finding]:
         return
     seconds = start.seconds["kernel_warmup"]
     setting, kept = kernel_caches(facts.summary)
-    if setting == _CUDA_CACHES[0]:
+    if kept == _CUDA_CACHES[1]:
         kept += ", or kernels built already in the image (flashinfer-jit-cache)"
     yield Finding(
         severity_of(start.share(seconds)),

@@ -16,7 +16,12 @@ from warmup_insights.analysis.advice.facts import (
 )
 from warmup_insights.analysis.advice.finding import Finding, severity_of, start_rule
 from warmup_insights.analysis.advice.ways import is_of_4_bits
-from warmup_insights.model.summary import OF_OTHER_RANK, CheckpointFacts, RunSummary
+from warmup_insights.model.summary import (
+    OF_OTHER_RANK,
+    CheckpointFacts,
+    RunSummary,
+    is_true,
+)
 from warmup_insights.rules.setting_lives import has_setting
 from warmup_insights.units import format_bytes, format_duration
 
@@ -30,6 +35,8 @@ IN_MEMORY = frozenset({"TMPFS", "RAMFS"})
 """Those whose files are in host memory: no disk and no page cache is in the way."""
 LOCAL_RATE, NETWORK_RATE = 2e9, 1e9
 """Bytes a second that NVMe and a network file system give one reader."""
+LEAST_QUICK_S = 30.0
+"""Of reading at more than that rate, what is worth several readers."""
 CLOCK_S = 1.0
 """The bar of a pass and the line that states its time can differ by so much, which is part
 of the same pass: both have seconds."""
@@ -100,7 +107,8 @@ def weights_download(facts: RunFacts, start: Start) -> Iterator[Finding]:
     formula="0 to seconds - size / rate; the rate is that of the quickest start of the "
     "same model, else 1 GB/s for a network file system and 2 GB/s for NVMe",
     margin="prefetch only where it is not on and the files fit into 90 % of the available host "
-    "memory; no gain where prefetching ended in a fifth of the time",
+    "memory; no gain where prefetching ended in a fifth of the time, nor with expert parallelism, "
+    "where a rank reads a part",
     source="vLLM model_loader/weight_utils.py; LoadConfig.safetensors_load_strategy "
     "(prefetch from 0.19)",
     example="361 GiB from GPFS with 260 GiB of host memory: 365 of 696 s",
@@ -114,27 +122,18 @@ def weights_read(facts: RunFacts, start: Start) -> Iterator[Finding]:
     size = weights_bytes(summary)
     known = summary.checkpoint
     is_dominant = start.dominant == "load_weights"
-    if size and size / seconds > LOCAL_RATE and not is_dominant:
+    is_quick = is_quick_read(summary, seconds)
+    if is_quick and (not is_dominant or seconds < LEAST_QUICK_S):
         return
     if known is not None and (known.filesystem or "").upper() in IN_MEMORY:
         return
     numbers: dict[str, float | int | str] = {
         "read_s": seconds, "start_s": start.wall_s,
     }  # fmt: skip
-    title = f"Reading the weights took {start.of_all(seconds)}"
     gain, effect = None, "no figure: the size of the files is not known"
     if size:
         numbers["weights_bytes"] = int(size)
-        passes = sum(
-            phase.name == "load_weights" and phase.duration_s >= CLOCK_S
-            for phase in summary.time.phases
-        )
-        title += f": {format_bytes(size)} "
-        # A draft model is read in a pass of its own, often of the same files.
-        title += f"at {_rate(size, seconds)}" if passes < 2 else f"in {passes} passes"
         gain, effect = _reading_gain(facts, size, seconds)
-    if known is not None and known.filesystem:
-        title += f" from {known.filesystem}"
     ways = list(_readers(facts, seconds))
     if not ways:
         return
@@ -147,7 +146,8 @@ def weights_read(facts: RunFacts, start: Start) -> Iterator[Finding]:
         severity = "medium" if has_readers and severity == "high" else "low"
     yield Finding(
         severity,
-        f"{title}.",
+        f"Reading the weights took {start.of_all(seconds)}"
+        f"{_what_was_read(summary, size, seconds)}.",
         numbers,
         setting,
         first.suggestion,
@@ -159,6 +159,44 @@ def weights_read(facts: RunFacts, start: Start) -> Iterator[Finding]:
         ways=tuple(ways),
         phase="load_weights",
         part_s=seconds,
+    )
+
+
+def is_quick_read(summary: RunSummary, seconds: float) -> bool:
+    """Whether the weights were read more quickly than NVMe gives one reader."""
+    size = weights_bytes(summary)
+    is_known = size is not None and not _reads_a_part(summary)
+    return is_known and (size or 0.0) / seconds > LOCAL_RATE
+
+
+def _what_was_read(summary: RunSummary, size: float | None, seconds: float) -> str:
+    """How much was read, how quickly, and from where; empty where none of it is known."""
+    known, is_part = summary.checkpoint, _reads_a_part(summary)
+    passes = sum(
+        phase.name == "load_weights" and phase.duration_s >= CLOCK_S
+        for phase in summary.time.phases
+    )
+    text = ""
+    if size:
+        text = f": {format_bytes(size)}{' of files' if is_part else ''}"
+        # A draft model is read in a pass of its own, often of the same files.
+        if passes >= 2:
+            text += f" in {passes} passes"
+        elif not is_part:
+            text += f" at {_rate(size, seconds)}"
+    if known is not None and known.filesystem:
+        text += f" from {known.filesystem}"
+    if size and is_part:
+        text += ", of which a rank reads its own experts and what all share"
+    return text
+
+
+def _reads_a_part(summary: RunSummary) -> bool:
+    """Whether a rank reads a part of the files, of unknown size: with expert parallelism its
+    own experts and all other weights (vLLM `default_loader.py`, EP weight filter)."""
+    has_experts = is_true(summary.config, "enable_expert_parallel")
+    return (has_experts and summary.engine.name == "vllm") or any(
+        "EP weight filter" in note.text for note in summary.notes
     )
 
 
@@ -184,6 +222,8 @@ def _reading_gain(
         words = f"another start read the same files in {format_duration(best)}, from the page "
         words += "cache or the disk"
         return (0.0, seconds - best), words
+    if _reads_a_part(facts.summary):
+        return None, "no figure: how much a rank reads is not known"
     name = known.filesystem if known is not None else None
     # After prefetching by several readers only another disk is quicker.
     is_local = _is_local(known) or filled is not None

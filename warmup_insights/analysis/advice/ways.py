@@ -17,6 +17,7 @@ from warmup_insights.analysis.plan.planning import (
     PlanSettings,
 )
 from warmup_insights.analysis.sentences import count_of
+from warmup_insights.bucketing.base import GPUS
 from warmup_insights.model.summary import PHASES, RunSummary
 from warmup_insights.units import GIB, format_bytes
 
@@ -107,12 +108,19 @@ def share_for(facts: RunFacts, short: float) -> float | None:
 
 
 def bytes_per_share(facts: RunFacts) -> float | None:
-    """KV cache for a utilisation of 1: of what is free on HPU, of the device on CUDA."""
+    """KV cache for a utilisation of 1: of what is free on HPU, of the device on CUDA, and at the
+    least what weights and KV cache show of its size."""
     reserve = facts.summary.memory_or_none.graph_reserved_fraction
     if reserve is not None:
         free = facts.figure("free_bytes")
         return free * (1 - reserve) if free else None
-    return facts.device_bytes
+    if facts.device_bytes is not None or facts.summary.device.kind not in GPUS:
+        return facts.device_bytes
+    share, weights = facts.utilization, facts.figure("weights_bytes")
+    cache = facts.summary.memory_or_none.kv_cache_bytes
+    if share is None or weights is None or cache is None:
+        return None
+    return (weights + cache) / share if weights + cache > 0 else None
 
 
 def highest_share(facts: RunFacts) -> float:

@@ -82,7 +82,8 @@ def traffic_of_run(summary: RunSummary, name: str) -> Traffic:
     """The shapes of a run while serving: every lookup, and every miss.
 
     Raises:
-        InputError: the run met no shape, or its buckets have two dimensions.
+        InputError: the run met no shape, or states only those that were missed, or its
+            buckets have two dimensions.
     """
     rows: dict[str, Counter[Bucket]] = {phase: Counter() for phase in PHASES}
     for use in summary.serving.uses if summary.serving is not None else ():
@@ -97,11 +98,13 @@ def traffic_of_run(summary: RunSummary, name: str) -> Traffic:
         raise InputError(
             f"{name} met no shape while serving; use a run with requests, or a trace"
         )
-    prompt, decode = (_from_rows(rows[phase], phase, name) for phase in PHASES)
-    notes: tuple[str, ...] = ()
     if all((phase, shape) in missed for phase in PHASES for shape in rows[phase]):
-        notes = ("Only missed shapes are known; those that had a bucket are not.",)
-    return Traffic(name, prompt, decode, notes)
+        raise InputError(
+            f"{name} states only shapes that missed their buckets, not its traffic; use a "
+            "recorded run or a trace, and `warmup-insights advise` for what to add"
+        )
+    prompt, decode = (_from_rows(rows[phase], phase, name) for phase in PHASES)
+    return Traffic(name, prompt, decode)
 
 
 def _from_rows(

@@ -112,9 +112,12 @@ class CachePlanner:
         self.summary = summary
         memory = self._memory = summary.memory_or_none
         if memory.kv_cache_tokens is None and memory.num_kv_blocks is None:
+            remedy = "plan from a run that got as far as allocating it"
+            if summary.failure is not None:
+                remedy += ", and see `warmup-insights advise` for this one"
             raise InputError(
                 "This run states neither tokens nor blocks of its KV cache, so nothing "
-                "can be planned; plan from a run that got as far as allocating it"
+                f"can be planned; {remedy}"
             )
         refuse_contradictions(summary, _NEEDED)
         # The reference engine divides memory as those on HPU do, on every device.

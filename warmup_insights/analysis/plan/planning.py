@@ -69,7 +69,13 @@ from warmup_insights.model.figures import (
     graph_memory_bytes,
 )
 from warmup_insights.model.summary import PHASES, SCHEMA, BucketRow, RunSummary
-from warmup_insights.rules.capture import PROMPT_RATIO, GraphBudget
+from warmup_insights.rules.capture import (
+    NEW_RATIO_SINCE,
+    OLD_PROMPT_RATIO,
+    PROMPT_RATIO,
+    GraphBudget,
+)
+from warmup_insights.rules.setting_lives import read_version
 from warmup_insights.units import format_bytes
 
 _MERGED = (
@@ -353,10 +359,7 @@ class Planner:
                 settings.graph_reserved_mem, run.graph_reserved_fraction
             ),
             "VLLM_GRAPH_PROMPT_RATIO": first_known(
-                settings.graph_prompt_ratio,
-                run.graph_budget and run.graph_budget.prompt_ratio,
-                self.summary.setting("VLLM_GRAPH_PROMPT_RATIO"),
-                PROMPT_RATIO,
+                settings.graph_prompt_ratio, prompt_ratio(self.summary)
             ),
             "VLLM_GRAPH_PROMPT_STRATEGY": settings.graph_prompt_strategy or prompt,
             "VLLM_GRAPH_DECODE_STRATEGY": settings.graph_decode_strategy or decode,
@@ -601,6 +604,20 @@ def capture_rule(summary: RunSummary) -> str:
     has_budget = summary.memory_or_none.graph_budget is not None
     is_capped = has_budget or summary.engine.name == "reference"
     return "capped" if is_capped else "uncapped"
+
+
+def prompt_ratio(summary: RunSummary) -> float:
+    """The share of prompts in the memory for graphs: as stated, as set, or as this version
+    has it where it is not."""
+    budget, version = summary.memory_or_none.graph_budget, summary.engine.version
+    is_old = summary.engine.name == "vllm-fork" and (
+        (read_version(version) or NEW_RATIO_SINCE) < NEW_RATIO_SINCE
+    )
+    known = first_known(
+        budget and budget.prompt_ratio, summary.setting("VLLM_GRAPH_PROMPT_RATIO")
+    )
+    default = OLD_PROMPT_RATIO if is_old else PROMPT_RATIO
+    return default if known is None else float(known)
 
 
 def _pairs(lists: Mapping[str, list[Bucket]]) -> list[tuple[str, Bucket]]:
