@@ -198,6 +198,19 @@ def note_rule(
     return line_rule(rule, hint, pattern, build, *samples, **more)
 
 
+# What one engine or device alone prints: each match is evidence of it.
+hpu_rule = partial(line_rule, device="hpu")
+hpu_note = partial(note_rule, device="hpu")
+gaudi_rule = partial(line_rule, device="hpu", engine="vllm-gaudi")
+gaudi_note = partial(note_rule, device="hpu", engine="vllm-gaudi")
+fork_rule = partial(line_rule, device="hpu", engine="vllm-fork")
+fork_note = partial(note_rule, device="hpu", engine="vllm-fork")
+cuda_rule = partial(line_rule, device="cuda")
+cuda_note = partial(note_rule, device="cuda")
+tpu_rule = partial(line_rule, device="tpu")
+tpu_note = partial(note_rule, device="tpu")
+
+
 def _any_name(names: tuple[str, ...]) -> Callable[[str], bool]:
     """Whether a name is one of these."""
     exact = frozenset(names)

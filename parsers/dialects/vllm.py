@@ -12,14 +12,11 @@ from parsers.engine.signals import (
     EnvironmentListed,
     StatisticsLine,
 )
-from parsers.rules.ascend import ASCEND_RULES
-from parsers.rules.metal import METAL_RULES
-from parsers.rules.neuron import NEURON_RULES
+from parsers.rules.platform_plugins import PLUGIN_RULES
 from parsers.rules.vllm_compile import COMPILE_RULES
 from parsers.rules.vllm_failures import FAILURE_RULES
 from parsers.rules.vllm_graphs import GRAPH_RULES
 from parsers.rules.vllm_kernels import KERNEL_RULES
-from parsers.rules.vllm_kv_cache import KV_CACHE_RULES
 from parsers.rules.vllm_loading import LOAD_RULES
 from parsers.rules.vllm_memory import MEMORY_RULES
 from parsers.rules.vllm_notes import NOTE_RULES
@@ -117,7 +114,7 @@ DIALECT = Dialect(
     rules=(
         *CONFIG_RULES, *LOAD_RULES, *COMPILE_RULES, *END_RULES, *FAILURE_RULES, *SHUTDOWN_RULES,
         *GRAPH_RULES,
-        *MEMORY_RULES, *KV_CACHE_RULES, *KERNEL_RULES, *STAGE_RULES, *NOTE_RULES,
-        *REQUEST_RULES, *NEURON_RULES, *ASCEND_RULES, *METAL_RULES, *_OTHER,
+        *MEMORY_RULES, *KERNEL_RULES, *STAGE_RULES, *NOTE_RULES,
+        *REQUEST_RULES, *PLUGIN_RULES, *_OTHER,
     ),
 )  # fmt: skip

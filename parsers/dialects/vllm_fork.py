@@ -8,13 +8,21 @@ from __future__ import annotations
 
 import re
 
-from parsers.base import Dialect, LineRule, Made, Sample, phase_start
+from parsers.base import (
+    Dialect,
+    LineRule,
+    Made,
+    Sample,
+    fork_note,
+    fork_rule,
+    hpu_note,
+    phase_start,
+)
 from parsers.engine.signals import StepLine
 from parsers.rules.hpu_buckets import BUCKET_RULES
 from parsers.rules.hpu_memory import MEMORY_RULES, SIZE
 from parsers.rules.hpu_misses import MISS_RULES
 from parsers.rules.hpu_warmup import WARMUP_RULES
-from parsers.rules.of_device import fork_note, fork_rule, hpu_note
 from warmup_insights.model.events import (
     CompileFinished,
     GraphBudgetSet,

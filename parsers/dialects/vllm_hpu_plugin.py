@@ -8,13 +8,12 @@ from __future__ import annotations
 
 import re
 
-from parsers.base import Dialect, LineRule, Made, Sample, line_rule
+from parsers.base import Dialect, LineRule, Made, Sample, hpu_rule, line_rule
 from parsers.engine.signals import ConfigLine
 from parsers.rules.hpu_buckets import BUCKET_RULES
 from parsers.rules.hpu_memory import MEMORY_RULES
 from parsers.rules.hpu_misses import MISS_RULES
 from parsers.rules.hpu_warmup import WARMUP_RULES
-from parsers.rules.of_device import hpu_rule
 from warmup_insights.model.events import ConfigRecorded, Note
 
 _GENERATION = re.compile(r"\+(gaudi\d?)(?!\w)")

@@ -8,10 +8,17 @@ from __future__ import annotations
 
 import re
 
-from parsers.base import LineRule, Made, Sample, line_rule, note_rule
+from parsers.base import (
+    LineRule,
+    Made,
+    Sample,
+    hpu_note,
+    hpu_rule,
+    line_rule,
+    note_rule,
+)
 from parsers.engine.convert import CUT_WORD, ints_of, names_of, phase_of, text_of
 from parsers.engine.signals import OmittedBucket
-from parsers.rules.of_device import hpu_note, hpu_rule
 from warmup_insights.model.events import (
     BucketRangesConfigured,
     BucketsGenerated,

@@ -9,9 +9,8 @@ from __future__ import annotations
 
 import re
 
-from parsers.base import LineRule, Made, Sample, line_rule
+from parsers.base import LineRule, Made, Sample, fork_rule, hpu_rule, line_rule
 from parsers.engine.convert import convert_groups
-from parsers.rules.of_device import fork_rule, hpu_rule
 from warmup_insights.model.events import (
     KVCacheAllocated,
     MemoryBudgetSet,

@@ -6,8 +6,7 @@ Source: vllm-gaudi `extension/bucketing/common.py` and `hpu_model_runner.py`; vl
 
 from __future__ import annotations
 
-from parsers.base import LineRule, Sample
-from parsers.rules.of_device import gaudi_rule, hpu_note, hpu_rule
+from parsers.base import LineRule, Sample, gaudi_rule, hpu_note, hpu_rule
 from warmup_insights.model.events import BucketMiss
 
 _NUMBER = r"(?:np\.u?int\d{1,2}\(\d{1,12}\)|\d{1,12})"

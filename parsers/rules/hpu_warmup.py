@@ -9,11 +9,10 @@ from __future__ import annotations
 import re
 from functools import lru_cache
 
-from parsers.base import LineRule, Made, Sample
+from parsers.base import LineRule, Made, Sample, fork_rule, gaudi_rule, hpu_rule
 from parsers.engine.convert import phase_of
 from parsers.engine.signals import MixedPrompt, StepLine
 from parsers.rules.hpu_memory import SIZE
-from parsers.rules.of_device import fork_rule, gaudi_rule, hpu_rule
 from warmup_insights.model.events import Bucket, CaptureSummary, WarmupFinished
 from warmup_insights.units import GIB, MIB, parse_bytes
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 import re
 from typing import Any
 
-from parsers.base import NO_LEVEL, Build, LineRule, Made, Sample, line_rule
+from parsers.base import NO_LEVEL, Build, LineRule, Made, Sample, hpu_rule, line_rule
 from parsers.engine.signals import (
     AT_WORK,
     EXECUTING,
@@ -21,7 +21,6 @@ from parsers.engine.signals import (
     FrameSeen,
     PackageFrame,
 )
-from parsers.rules.of_device import hpu_rule
 from warmup_insights.model.events import SERVER_START
 from warmup_insights.model.failure_text import CARRIERS, refusal
 

@@ -13,13 +13,14 @@ from parsers.base import (
     LineRule,
     Made,
     Sample,
+    cuda_note,
+    cuda_rule,
     line_rule,
     note_rule,
     phase_end,
     phase_start,
 )
 from parsers.engine.signals import BarUpdate, LazyCaptureFinished, LazyCaptureStarted
-from parsers.rules.of_device import cuda_note, cuda_rule
 from warmup_insights.model.events import (
     GraphMemoryEstimated,
     GraphsCaptured,
