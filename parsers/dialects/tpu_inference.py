@@ -197,7 +197,6 @@ _ENDED = rf" finished in (?:in )?(?P<duration_s>{_NUM}) \[secs\]"
 _MEMORY: tuple[LineRule, ...] = (
     tpu_rule(
         "tpu_load_started",
-        "Init worker | ",
         rf"Init worker \| rank=.{{0,300}}?hbm=\[{_HBM}",
         _worker_made,
         Sample(
@@ -209,7 +208,6 @@ _MEMORY: tuple[LineRule, ...] = (
     ),
     tpu_rule(
         "tpu_load_ended",
-        "Init model | ",
         rf"Init model \| hbm=\[{_HBM}",
         _model_made,
         Sample(
@@ -221,7 +219,6 @@ _MEMORY: tuple[LineRule, ...] = (
     ),
     tpu_rule(
         "tpu_mesh",
-        "Init mesh | ",
         r"Init mesh \| mesh=Mesh\((?P<axes>'\w{1,20}': \d{1,5}(?:, '\w{1,20}': \d{1,5}){0,9})",
         _mesh,
         Sample(
@@ -238,7 +235,6 @@ _MEMORY: tuple[LineRule, ...] = (
     ),
     tpu_rule(
         "tpu_sharding",
-        "Initialized sharding configuration",
         # `platforms/tpu_platform.py`, before there are devices.
         r"Initialized sharding configuration: ShardingConfigManager\(total_devices="
         r"(?P<devices>\d{1,5})\b",
@@ -252,7 +248,6 @@ _MEMORY: tuple[LineRule, ...] = (
     ),
     tpu_rule(
         "tpu_memory",
-        "Memory statistics | ",
         rf"Memory statistics \| total_hbm_limit_gb=(?P<total_gib>{_NUM})GiB \| "
         rf"(?:total_hbm_limit_cap_gb=(?P<usable_gib>{_NUM})GiB \| )?"
         rf"total_hbm_used_gb=(?P<used_gib>{_NUM})GiB \| "
@@ -275,7 +270,6 @@ _MEMORY: tuple[LineRule, ...] = (
     # Memory of the first device.
     tpu_note(
         "tpu_kv_cache_renewed",
-        ("kv-cache | ", "KV cache delete complete"),
         r"(?:Deleting kv-cache \| num_layers=\d{1,6} \| hbm_before|"
         r"KV cache delete complete \| hbm_after|Reinitializing kv-cache \| hbm_before)="
         rf"\[\((?P<used_gib>{_NUM}), (?P<total_gib>{_NUM})\).{{0,2000}}",
@@ -287,7 +281,6 @@ _MEMORY: tuple[LineRule, ...] = (
     ),
     tpu_rule(
         "tpu_fp8_kind",
-        "for FP8 KV cache on TPU",
         # The FP8 that there would be, printed at each import: it makes no cache FP8.
         r"Automatically using fp8_\w{1,12} for FP8 KV cache on TPU \S{1,20}",
         None,
@@ -297,7 +290,6 @@ _MEMORY: tuple[LineRule, ...] = (
     ),
     tpu_rule(
         "tpu_allocation",
-        "That was not possible. There are ",
         # XLA, of errors E0100 and E0101: the line before it has no sizes.
         r"(?P<message>Error (?:loading program|allocating device buffer).{1,600})",
         FailureLine,
@@ -313,17 +305,16 @@ _MEMORY: tuple[LineRule, ...] = (
         ),
         fixed={"kind": "out_of_memory", "is_detail": True},
         levels=("ERROR", NO_LEVEL),
+        hint="That was not possible. There are ",
     ),
     phase_start(
         "tpu_download",
-        "Downloading weights from HF",
         r"Downloading weights from HF \S{1,200}$",
         "download",
         "INFO 10-21 20:56:15 [weight_utils.py:100] Downloading weights from HF o/m",
     ),
     line_rule(
         "tpu_weights_file",
-        "Loading weights from ",
         r"Loading weights from (?P<path>\S{1,400})\.safetensors$",
         _weights_file,
         Sample(
@@ -336,7 +327,6 @@ _MEMORY: tuple[LineRule, ...] = (
     ),
     phase_end(
         "tpu_weights_loaded",
-        ("Total time to load model weights", "Loading dummy weights took"),
         r"(?:Total time to load model weights from storage to TPU: |"
         r"Loading dummy weights took )(?P<duration_s>[\d.]{1,16}) seconds",
         "load_weights",
@@ -354,7 +344,6 @@ _MEMORY: tuple[LineRule, ...] = (
     ),
     tpu_rule(
         "tpu_block_size",
-        "Using KV cache block size: ",
         r"Using KV cache block size: (?P<size>\d{1,9})",
         lambda match: ConfigRecorded(settings={"block_size": int(match["size"])}),
         Sample(
@@ -364,7 +353,6 @@ _MEMORY: tuple[LineRule, ...] = (
     ),
     tpu_rule(
         "tpu_states_kept",
-        "Compact-mamba KV cache",
         r"Compact-mamba KV cache(?: .{1,60}?)?: "
         r"num_gpu_blocks_override=(?P<num_blocks>\d{1,12}) "
         r"(?:\(attn\), _mamba_num_blocks=(?P<states>\d{1,9}))?.{1,400}",
@@ -379,7 +367,6 @@ _MEMORY: tuple[LineRule, ...] = (
     ),
     tpu_rule(
         "tpu_kv_cache",
-        "Init kv-cache | ",
         r"Init kv-cache \| .{1,200}? \| num_blocks=(?P<blocks>[^|]{1,6000})",
         _blocks,
         Sample(
@@ -402,7 +389,6 @@ _MEMORY: tuple[LineRule, ...] = (
 _COMPILATION: tuple[LineRule, ...] = (
     tpu_rule(
         "tpu_paddings",
-        "paddings: [",
         r"Prepared (?P<kind>token|request|attn request) paddings: (?P<list>\[[\d, ]{1,20000}\])",
         _paddings,
         Sample(
@@ -418,7 +404,6 @@ _COMPILATION: tuple[LineRule, ...] = (
     ),
     tpu_rule(
         "tpu_precompile",
-        "Precompile ",
         rf"Precompile {_NAME}{_SHAPE}",
         _started,
         Sample(
@@ -436,7 +421,6 @@ _COMPILATION: tuple[LineRule, ...] = (
     ),
     tpu_rule(
         "tpu_graph_compiled",
-        "Compilation of ",
         rf"Compilation of {_NAME}{_SHAPE}(?P<rest>.{{0,8000}})",
         _compiled,
         Sample(
@@ -458,7 +442,6 @@ _COMPILATION: tuple[LineRule, ...] = (
     ),
     tpu_rule(
         "tpu_compiled",
-        "[secs]",
         rf"(?:Compilation|\)\}}){_ENDED}",
         PrecompileFinished,
         Sample(
@@ -472,14 +455,10 @@ _COMPILATION: tuple[LineRule, ...] = (
             {"duration_s": 7.25},
         ),
         anywhere=True,
+        hint="[secs]",
     ),
     tpu_rule(
         "tpu_stage_compiled",
-        (
-            "Compilation for ",
-            "Encoder compilation finished",
-            "pre-compilation finished",
-        ),
         r"(?:(?:\s{1,8}-- )?Compilation for )?(?P<what>prefill|prefix prefill|decode|"
         r"Multimodal .{1,40}? Encoder|KV cache swap) (?:done|(?:pre-)?compilation finished) "
         r"in (?:in )?(?P<duration_s>[\d.]{1,16}) (?:s|\[secs\])",
@@ -500,10 +479,14 @@ _COMPILATION: tuple[LineRule, ...] = (
             {"what": "Multimodal image Encoder", "duration_s": 7.25},
         ),
         fixed={"from_cache": None},
+        hint=(
+            "Compilation for ",
+            "Encoder compilation finished",
+            "pre-compilation finished",
+        ),
     ),
     tpu_rule(
         "tpu_graph_started",
-        "with different input shapes",
         r"Compiling (?P<graph>[a-z_][a-z0-9_ ]{0,60}?) with different input shapes",
         _graph_started,
         Sample(
@@ -514,13 +497,6 @@ _COMPILATION: tuple[LineRule, ...] = (
     ),
     tpu_rule(
         "tpu_paddings_begun",
-        (
-            "Preparing request paddings",
-            "Using exponential token",
-            "Using incremental token",
-            "Using exponential paddings",
-            "Using incremental paddings",
-        ),
         r"(?P<requests>Preparing request paddings)|"
         r"Using (?:exponential|incremental) (?:token )?paddings:",
         _paddings_begun,
@@ -541,16 +517,15 @@ _COMPILATION: tuple[LineRule, ...] = (
     ),
     line_rule(
         "tpu_padding",
-        "    ",
         r"\s{1,8}(?P<size>\d{1,7})\s*$",
         PaddingListed,
         Sample("INFO 04-21 20:57:35 [tpu_model_runner.py:1365]     16", {"size": 16}),
         files=("tpu_model_runner.py",),
         startup_only=True,
+        hint="    ",
     ),
     line_rule(
         "tpu_shape",
-        "-- num_tokens: ",
         r"\s{0,8}-- num_tokens: (?P<num_tokens>\d{1,9})\s*$",
         ShapeBegun,
         Sample(
@@ -561,7 +536,6 @@ _COMPILATION: tuple[LineRule, ...] = (
     ),
     phase_start(
         "tpu_precompile_started",
-        "Precompile all the subgraphs",
         r"Precompile all the subgraphs",
         "compile",
         "INFO 10-21 20:57:35 [compilation_manager.py:73] Precompile all the subgraphs "
@@ -570,7 +544,6 @@ _COMPILATION: tuple[LineRule, ...] = (
     ),
     phase_end(
         "tpu_warmup_pass",
-        "Warm-up call pass finished",
         r"Warm-up call pass finished in (?P<duration_s>[\d.]{1,16}) \[secs\]",
         "model_warmup",
         Sample(
@@ -582,7 +555,6 @@ _COMPILATION: tuple[LineRule, ...] = (
     ),
     phase_end(
         "tpu_encoder_profiled",
-        "Encoder profiling finished",
         r"Multimodal Encoder profiling finished in (?:in )?(?P<duration_s>[\d.]{1,16}) "
         r"\[secs\]",
         "encoder_profile",
@@ -594,7 +566,6 @@ _COMPILATION: tuple[LineRule, ...] = (
     ),
     tpu_note(
         PARTED,
-        "Creating DisaggEngineCore",
         r"Creating DisaggEngineCore(?:Proc)? with slice_sizes .{1,200}",
         "tpu",
         "INFO 08-21 20:56:35 [core_tpu.py:647] Creating DisaggEngineCoreProc with "
@@ -603,14 +574,6 @@ _COMPILATION: tuple[LineRule, ...] = (
     ),
     note_rule(
         "tpu_graphs_added",
-        (
-            "compiled XLA graphs",
-            "Warmup drafter_propose",
-            "Compact-mamba sizing skipped",
-            "Hybrid KV cache: padding every",
-            "No memory stats available for devices",
-            "Memory stats unavailable for ",
-        ),
         r"Add new (?P<num_graphs>\d{1,7}) compiled XLA graphs due to .{1,100}|"
         r"Warmup drafter_propose: num_reqs=(?P<num_reqs>\d{1,7})|"
         r"Compact-mamba sizing skipped: .{1,300}|"
@@ -624,21 +587,6 @@ _COMPILATION: tuple[LineRule, ...] = (
     ),
     note_rule(
         "tpu_note",
-        (
-            "with different input shapes",
-            "Compiling ",
-            "Precompiling ",
-            "Pre-warming ",
-            "Enabling JAX compile cache",
-            "Parallel AOT compilation",
-            "AOT lower skipped",
-            "with compile_only=True",
-            "Skipping precompilation",
-            "precompilation skipped",
-            "Skipping decode-heavy",
-            "Precompile slice and insert",
-            "NUM_REQS_BUCKETS",
-        ),
         r"Compiling Multimodal .{1,50} with different input shapes\.|"
         r"Compiling (?:select_from_array|gather_logprobs|dflash) (?!with different ).{1,80}|"
         r"Precompiling (?:DFlash|continue_decode) .{1,200}|Pre-warming \w{1,40} for .{1,200}|"

@@ -34,7 +34,6 @@ _USAGE = (
 _OTHER: tuple[LineRule, ...] = (
     line_rule(
         "engine_usage",
-        "KV cache usage: ",
         _USAGE,
         StatisticsLine,
         Sample(
@@ -50,22 +49,27 @@ _OTHER: tuple[LineRule, ...] = (
             "reqs, Pending: 2 reqs, GPU KV cache usage: 0.3%, CPU KV cache usage: 0.0%.",
             {"usage_percent": 0.3, "running": 1, "waiting": 2, "tokens_per_s": 15.2},
         ),
+        hint="KV cache usage: ",
     ),
     line_rule(
         "engine_statistics",
-        "throughput: ",
         rf"(?!{_USAGE})(?:Engine \d{{1,4}}: (?!vllm cache_config_info)|Avg prompt throughput: )",
         None,
         "INFO 07-16 19:47:26 [loggers.py:250] Engine 000: Avg prompt throughput: "
         "409.6 tokens/s, GPU KV cache usage: 0.0%",
+        hint="throughput: ",
     ),
     line_rule(
-        "code_fence", "```", r"\s{0,12}```", CodeFence, "```text", levels=(NO_LEVEL,)
+        "code_fence",
+        r"\s{0,12}```",
+        CodeFence,
+        "```text",
+        levels=(NO_LEVEL,),
+        hint="```",
     ),
     line_rule(
         # `collect_env.py main`, which imports vLLM right before or behind it.
         "environment_listed",
-        "Collecting environment information...",
         r"Collecting environment information\.\.\.\s*$",
         EnvironmentListed,
         "Collecting environment information...",
@@ -73,24 +77,15 @@ _OTHER: tuple[LineRule, ...] = (
         startup_only=True,
     ),
     line_rule(
-        "elided", "...", r"\s{0,8}(?:#\s?)?\.\.\.\s*$", Elided, "...", startup_only=True
+        "elided",
+        r"\s{0,8}(?:#\s?)?\.\.\.\s*$",
+        Elided,
+        "...",
+        startup_only=True,
+        hint="...",
     ),
     line_rule(
         "startup_chatter",
-        (
-            "KV cache",
-            "kv cache",
-            "compil",
-            "weights",
-            "quantiz",
-            "Torch parallelism",
-            "tlparse",
-            "traceback",
-            "custom fusions",
-            "While executing %",
-            "Clear dynamo cache",
-            "vLLM environment variable",
-        ),
         r"(?:Using (?:\S{1,60} data type to store kv cache\.|"
         r"(?:DeepSeek's )?\S{1,60} KV cache (?:layout|format)|KV cache scaling factor )|"
         r"Detected (?:EAGLE|MTP) model (?!.{0,200}Sharing target)|Detected quantization_config|"

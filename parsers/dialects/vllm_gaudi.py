@@ -121,7 +121,6 @@ def _switched(match: re.Match[str]) -> list[Made]:
 _STAGES: tuple[LineRule, ...] = (
     gaudi_rule(
         "sampler_started",
-        "Warming up sampler with batch sizes",
         r"Warming up sampler with batch sizes: "
         r"\[(?:(?P<batch_sizes>[\d, ]{0,4000})\])?",
         SamplerWarmup,
@@ -134,7 +133,6 @@ _STAGES: tuple[LineRule, ...] = (
     ),
     gaudi_rule(
         "sampler_config",
-        "batch_changed=",
         r"temp=(?P<temperature>[\d.]{1,12}), top_p=(?P<top_p>[\d.]{1,12}), "
         r"top_k=(?P<top_k>\d{1,9}), batch_changed=(?P<batch_changed>True|False)",
         SamplerConfig,
@@ -146,7 +144,6 @@ _STAGES: tuple[LineRule, ...] = (
     ),
     phase_start(
         "sampler_running",
-        "Starting sampler warmup",
         r"Starting sampler warmup\.\.\.",
         "sampler_warmup",
         "INFO 09-22 16:39:42 [hpu_model_runner.py:3350] Starting sampler warmup...",
@@ -155,7 +152,6 @@ _STAGES: tuple[LineRule, ...] = (
     ),
     gaudi_rule(
         "sampler_completed",
-        "Sampler warmup completed",
         r"Sampler warmup completed successfully",
         SamplerWarmup,
         "INFO 09-22 16:39:43 [hpu_model_runner.py:3411] Sampler warmup completed "
@@ -164,7 +160,6 @@ _STAGES: tuple[LineRule, ...] = (
     ),
     gaudi_rule(
         "defrag_started",
-        "Warming up defragmenter with thresholds",
         r"Warming up defragmenter with thresholds: "
         r"\[(?:(?P<thresholds>[\d, ]{0,400})\])?",
         DefragWarmup,
@@ -177,7 +172,6 @@ _STAGES: tuple[LineRule, ...] = (
     ),
     gaudi_rule(
         "defrag_completed",
-        "Defragmenter warmup completed",
         r"Defragmenter warmup completed successfully",
         DefragWarmup,
         "INFO 09-22 16:26:27 [hpu_model_runner.py:3452] Defragmenter warmup completed "
@@ -186,7 +180,6 @@ _STAGES: tuple[LineRule, ...] = (
     ),
     gaudi_rule(
         "defrag_skipped",
-        "Skipping defragmenter warmup",
         r"Skipping defragmenter warmup, (?P<reason>[^\n]{1,200})",
         DefragWarmup,
         Sample(
@@ -198,7 +191,6 @@ _STAGES: tuple[LineRule, ...] = (
     ),
     gaudi_note(
         "defrag_blocks_unknown",
-        "Failed to determine available blocks",
         r"Failed to determine available blocks from KV cache.{0,80}",
         "defrag",
         "WARNING 09-22 16:26:24 [hpu_model_runner.py:3428] Failed to determine "
@@ -206,7 +198,6 @@ _STAGES: tuple[LineRule, ...] = (
     ),
     gaudi_rule(
         "defrag_ran",
-        "max_id_used=",
         r"(?:\[defrag\] )?(?:defragmentation done )?max_id_used="
         r"(?P<max_id_before>\d{1,12})->(?P<max_id_after>\d{1,12})"
         r"(?: num_used=(?P<num_used>\d{1,12}))?"
@@ -226,7 +217,6 @@ _STAGES: tuple[LineRule, ...] = (
     ),
     gaudi_rule(
         "defrag_debug",
-        "[defrag]",
         r"\[defrag\] (?!defragmentation done|max_id_used=\d{1,12}->)",
         None,
         "WARNING 11-20 07:34:25 [debug.py:18] [defrag] updating state: 4 new_blocks 0 "
@@ -234,7 +224,6 @@ _STAGES: tuple[LineRule, ...] = (
     ),
     gaudi_rule(
         "executed_shape",
-        "[fwd]",
         r"\[fwd\] \('(?P<phase>\w{1,20})', (?P<shape>\d{1,12}(?:, \d{1,12}){1,3})\)",
         ExecutedShape,
         Sample(
@@ -244,7 +233,6 @@ _STAGES: tuple[LineRule, ...] = (
     ),
     gaudi_rule(
         "multimodal_buckets",
-        "ultimodal bucket ",
         r"Multimodal bucket : (?P<list>\[.{0,4000})",
         _multimodal_buckets,
         Sample(
@@ -255,7 +243,6 @@ _STAGES: tuple[LineRule, ...] = (
     ),
     gaudi_rule(
         "multimodal_resolutions",
-        "multimodal warmup resolutions",
         r"Using explicit multimodal warmup resolutions \(.{1,80}?\): (?P<list>\[.{0,4000})",
         _multimodal_resolutions,
         Sample(
@@ -281,7 +268,6 @@ _STAGES: tuple[LineRule, ...] = (
     ),
     gaudi_note(
         "multimodal_note",
-        ("ultimodal warmup", "ulti-modal", "MultiModal bucket", "mamba-hybrid"),
         r"Multimodal warmup will compile over .{1,200}|"
         r"No multimodal warmup resolutions .{1,200}|"
         r"MultiModal bucket config file .{1,200}|Capping non-GDN mamba-hybrid .{1,200}",
@@ -291,7 +277,6 @@ _STAGES: tuple[LineRule, ...] = (
     ),
     phase_start(
         "pooler_started",
-        "Starting pooler warmup",
         r"Starting pooler warmup with prompt buckets: ",
         "pooler_warmup",
         "INFO 03-01 23:22:27 [hpu_model_runner.py:5845] Starting pooler warmup with "
@@ -301,7 +286,6 @@ _STAGES: tuple[LineRule, ...] = (
     ),
     gaudi_rule(
         "pooler_step",
-        "total_tokens=",
         r"Warmup: bs=(?P<bs>\d{1,9}), query_len=(?P<query>\d{1,9}), "
         r"num_blocks=(?P<blocks>\d{1,9}), total_tokens=\d{1,12}",
         _pooler_step,
@@ -313,7 +297,6 @@ _STAGES: tuple[LineRule, ...] = (
     ),
     phase_end(
         "pooler_completed",
-        "Pooler warmup completed",
         r"Pooler warmup completed successfully",
         "pooler_warmup",
         "INFO 03-01 23:22:27 [hpu_model_runner.py:5845] Pooler warmup completed "
@@ -323,7 +306,6 @@ _STAGES: tuple[LineRule, ...] = (
     ),
     gaudi_rule(
         "validation",
-        ("Running validation warmup", "Validation warmup"),
         r"(?P<begun>Running validation warmup|Validation warmup: \d{1,6} )|"
         r"Validation warmup complete\.",
         lambda match: ValidationMarked(running=match["begun"] is not None),
@@ -339,7 +321,6 @@ _STAGES: tuple[LineRule, ...] = (
     ),
     gaudi_rule(
         "graph_skipped",
-        "Skipping HPU graph capture",
         r"Skipping HPU graph capture for prompt with \[bs, query, num_blocks\] = "
         r"\[(?P<bucket>[\d, ]{5,40})\] due to (?P<reason>[^\n]{1,200}?)\.?$",
         GraphSkipped,
@@ -356,7 +337,6 @@ _STAGES: tuple[LineRule, ...] = (
     ),
     gaudi_rule(
         "recompile",
-        "graph compilation detected",
         r"\[(?P<what>[^\]]{1,80})\] graph compilation detected: (?P<detail>.{0,300})",
         CompileFinished,
         Sample(
@@ -367,17 +347,16 @@ _STAGES: tuple[LineRule, ...] = (
     ),
     gaudi_rule(
         "runtime_section",
-        ("Environment:", "Features:", "User flags:", "Experimental flags:"),
         r"(?P<name>Environment|Features|User flags|Experimental flags):\s*$",
         ConfigSection,
         Sample(
             "INFO 11-20 07:31:58 [runtime.py:28] User flags:", {"name": "User flags"}
         ),
         files=("runtime.py",),
+        hint=("Environment:", "Features:", "User flags:", "Experimental flags:"),
     ),
     gaudi_rule(
         "runtime_value",
-        "    ",
         r"    (?P<key>[A-Za-z_][\w.]{0,80}): ?(?P<value>[^\n]{0,400})$",
         ConfigLine,
         Sample(
@@ -387,10 +366,10 @@ _STAGES: tuple[LineRule, ...] = (
         fixed={"needs_section": True},
         files=("runtime.py",),
         startup_only=True,
+        hint="    ",
     ),
     gaudi_rule(
         "model_config",
-        ("model config: ModelConfig(", ", hf_config_path="),
         # The repr of the model's own configuration stands between its two lines.
         r"(?:model config: ModelConfig\(|, )(?P<rest>(?:model|hf_config_path)=.*)",
         _model_config,
@@ -414,6 +393,7 @@ _STAGES: tuple[LineRule, ...] = (
         ),
         files=("hpu_model_runner.py",),
         startup_only=True,
+        hint=("model config: ModelConfig(", ", hf_config_path="),
     ),
 )
 """Sampler, defragmenter, multimodal and pooler warm-up; the dump of the configuration."""
@@ -421,7 +401,6 @@ _STAGES: tuple[LineRule, ...] = (
 _NOTES: tuple[LineRule, ...] = (
     gaudi_rule(
         "gaudi_model_class",
-        "new model class vllm_gaudi",
         # vLLM `model_executor/models/registry.py`, of a model that a plugin replaces.
         r"Model architecture \w{1,100} is already registered, and will be overwritten by "
         r"the new model class vllm_gaudi[./]",
@@ -433,7 +412,6 @@ _NOTES: tuple[LineRule, ...] = (
     ),
     gaudi_note(
         "file_buckets_omitted",
-        "were omitted during warmup",
         r"The following \w{1,20} buckets from custom bucketing file .{1,100}",
         "buckets_omitted",
         "WARNING 08-21 07:43:17 [common.py:528] The following prompt buckets from "
@@ -441,7 +419,6 @@ _NOTES: tuple[LineRule, ...] = (
     ),
     gaudi_rule(
         "file_bucket_omitted",
-        "  (",
         r"\s{2}(?P<bucket>\(\d{1,9}, \d{1,9}, \d{1,9}\))\s*$",
         OmittedBucket,
         Sample(
@@ -452,15 +429,10 @@ _NOTES: tuple[LineRule, ...] = (
         files=("common.py",),
         levels=("WARNING",),
         startup_only=True,
+        hint="  (",
     ),
     gaudi_note(
         "gaudi_decision",
-        (
-            "INC quantization detected",
-            "Forcing CompilationLevel",
-            "Warming up for video is not",
-            "HPU does not support level 2 sleep",
-        ),
         r"\[HPU\] (?:INC quantization detected, loading weights to CPU|"
         r"Forcing CompilationLevel\.\w{1,40} compilation).{0,100}|"
         r"Warming up for video is not implemented|"
@@ -471,7 +443,6 @@ _NOTES: tuple[LineRule, ...] = (
     ),
     gaudi_note(
         "bucket_capped",
-        ("exceeds theoretical max", "exceeds total KV blocks"),
         r"Fallback prompt ctx (?P<num_blocks>\d{1,12}) exceeds theoretical max "
         r"(?P<max_blocks>\d{1,12}) .{1,200}|"
         r"block_bucket_size \((?P<bucket_blocks>\d{1,12})\) exceeds total KV blocks "
@@ -483,7 +454,6 @@ _NOTES: tuple[LineRule, ...] = (
     ),
     gaudi_rule(
         "vision_padded",
-        "Padding current ",
         r"Padding current (?:number pixel|image size) (?P<shape>\d{1,12}) to "
         r"(?P<bucket>\d{1,12})",
         BucketUsed,
@@ -496,7 +466,6 @@ _NOTES: tuple[LineRule, ...] = (
     ),
     gaudi_rule(
         "model_switch_started",
-        "[gaudi_reconfigure] start",
         r"\[gaudi_reconfigure\] start: target_model=(?P<model>[\w./:@+-]{1,300})(?:\s|$)",
         _switch_started,
         Sample(
@@ -508,7 +477,6 @@ _NOTES: tuple[LineRule, ...] = (
     ),
     gaudi_rule(
         "model_switch_took",
-        "[gaudi_reconfigure] completed",
         r"\[gaudi_reconfigure\] completed in (?P<duration_s>[\d.]{1,12})s",
         _switched,
         Sample(
@@ -519,7 +487,6 @@ _NOTES: tuple[LineRule, ...] = (
     ),
     gaudi_rule(
         "model_switch_failed",
-        "[gaudi_reconfigure] failed",
         r"\[gaudi_reconfigure\] failed: (?P<message>.{1,2000})",
         FailureLine,
         Sample(
@@ -530,7 +497,6 @@ _NOTES: tuple[LineRule, ...] = (
     ),
     gaudi_rule(
         "model_switch_blocks",
-        "kv cache reinitialized",
         r"\[gaudi_reconfigure\] kv cache reinitialized: num_gpu_blocks="
         r"(?P<num_blocks>\d{1,12})",
         KVCacheAllocated,
@@ -542,17 +508,6 @@ _NOTES: tuple[LineRule, ...] = (
     ),
     gaudi_note(
         "model_switch_note",
-        (
-            "[gaudi_reconfigure] rollback",
-            "[gaudi_reconfigure] caller",
-            "Model switch failed",
-            "Successfully switched from",
-            "Switching from ",
-            "Model sleep state",
-            "nitializing engine with: ",
-            "Engine initialized with",
-            "Reconfiguring engine for",
-        ),
         r"\[gaudi_reconfigure\] rollback.{1,300}|"
         r"\[gaudi_reconfigure\] caller complete: .{1,200}? elapsed=(?P<duration_s>[\d.]{1,12})s|"
         r"Model switch failed during .{1,300}|Successfully switched from .{1,200}|"
@@ -566,7 +521,6 @@ _NOTES: tuple[LineRule, ...] = (
     # What the scheduler divides by its blocks; the states beside them take the rest.
     gaudi_note(
         "hybrid_cache",
-        ("adjusted usable KV cache from", "HPU hybrid cache: reducing"),
         r"Hybrid model .{1,60}?: adjusted usable KV cache from .{1,200}|"
         r"HPU hybrid cache: reducing available KV cache memory by .{1,200}",
         "hybrid_cache",
@@ -576,7 +530,6 @@ _NOTES: tuple[LineRule, ...] = (
     ),
     gaudi_rule(
         "blocks_aligned",
-        "After alignment, num_blocks",
         r"After alignment, num_blocks=(?P<num_blocks>\d{1,12}) is less than",
         KVCacheAllocated,
         Sample(
@@ -588,7 +541,6 @@ _NOTES: tuple[LineRule, ...] = (
     ),
     gaudi_rule(
         "host_batch",
-        "Allocating unified persistent batch",
         r"Allocating unified persistent batch took (?P<host_delta_gib>[\d.]{1,12}) GB of host memory",
         MemoryMeasured,
         Sample(
@@ -600,19 +552,6 @@ _NOTES: tuple[LineRule, ...] = (
     ),
     gaudi_note(
         "gaudi_note",
-        (
-            "HPU hybrid cache",
-            "Warmup not yet supported",
-            "Skipping invalid bucketing line",
-            "due to incorrect format",
-            "Invalid VLLM_GRAPH_RESERVED_MEM",
-            "FusedSDPA slicing",
-            "GDN compact: ",
-            "use_sliding_window",
-            "warms a single item",
-            "Setting granitemoehybrid block_size",
-            "Skipping line due to",
-        ),
         r"HPU hybrid cache: .{1,300}|Warmup not yet supported for pooling tasks.{1,200}|"
         r"Skipping invalid bucketing line .{1,200}|Skipping line \d{1,9} due to .{1,200}|"
         r"Invalid VLLM_GRAPH_RESERVED_MEM value.{1,100}|FusedSDPA slicing .{1,300}|"

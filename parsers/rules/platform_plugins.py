@@ -80,11 +80,6 @@ def _divided(match: re.Match[str]) -> list[Made]:
 PLUGIN_RULES: tuple[LineRule, ...] = (
     phase_start(
         "neuron_compile_started",
-        (
-            " Recompiling...",
-            "Generating HLOs for the following models",
-            "Compiling and saving model to",
-        ),
         r"(?:Failed to load the model from|Unable to find precompiled artifacts from) "
         r"\S{1,300} Recompiling\.\.\.|\s{0,4}Compiling and saving model to \S{1,300}|"
         rf"{_NXD}Generating HLOs for the following models: ",
@@ -98,7 +93,6 @@ PLUGIN_RULES: tuple[LineRule, ...] = (
     ),
     line_rule(
         "neuron_compiled",
-        tuple(_HLOS),
         rf"{_NXD}(?P<words>{'|'.join(_HLOS)}) in {_NXD_SECONDS}",
         _compiled,
         Sample(
@@ -113,7 +107,6 @@ PLUGIN_RULES: tuple[LineRule, ...] = (
     ),
     line_rule(
         "neuron_module_compiled",
-        ("Compilation Successfully Completed for ", "Using a cached neff at "),
         r"Compilation Successfully Completed for \S{1,300}|"
         r"(?P<cached>Using a cached neff) at \S{1,500}",
         _module_compiled,
@@ -130,7 +123,6 @@ PLUGIN_RULES: tuple[LineRule, ...] = (
     ),
     phase_end(
         "neuron_built",
-        ("Finished building model in", "Successfully compiled and saved the model in"),
         rf"{_NXD}Finished building model in {_NXD_SECONDS}|"
         r"Successfully compiled and saved the model in \S{1,300}",
         "compile",
@@ -141,7 +133,6 @@ PLUGIN_RULES: tuple[LineRule, ...] = (
     ),
     phase_end(
         "neuron_weights",
-        "Finished weights loading in",
         rf"{_NXD}Finished weights loading in {_NXD_SECONDS}",
         "load_weights",
         Sample(
@@ -150,27 +141,23 @@ PLUGIN_RULES: tuple[LineRule, ...] = (
     ),
     phase_start(
         "neuron_warmup_started",
-        "Neuron:Warming up the model.",
         rf"{_NXD}Warming up the model\.\s*$",
         "model_warmup",
         "INFO:Neuron:Warming up the model.",
+        hint="Neuron:Warming up the model.",
     ),
     phase_end(
         "neuron_warmup_took",
-        "Neuron:Warmup completed in",
         rf"{_NXD}Warmup completed in {_NXD_SECONDS}",
         "model_warmup",
         Sample(
             "INFO:Neuron:Warmup completed in 0.4088766574859619 seconds.",
             {"duration_s": 0.4088766574859619},
         ),
+        hint="Neuron:Warmup completed in",
     ),
     phase_end(
         "neuron_loaded",
-        (
-            "Successfully loaded precompiled model",
-            "Successfully loaded pre-compiled model",
-        ),
         r"Successfully loaded pre-?compiled model artifacts from \S{1,300}",
         "load_model",
         "INFO 09-11 14:13:21 [neuronx_distributed.py:244] Successfully loaded "
@@ -178,7 +165,6 @@ PLUGIN_RULES: tuple[LineRule, ...] = (
     ),
     _ascend_rule(
         "ascend_model_class",
-        "new model class vllm_ascend",
         # vLLM `model_executor/models/registry.py`, of a model that a plugin replaces.
         r"Model architecture \w{1,100} is already registered, and will be overwritten by "
         r"the new model class vllm_ascend[./]",
@@ -189,7 +175,6 @@ PLUGIN_RULES: tuple[LineRule, ...] = (
     ),
     _ascend_rule(
         "ascend_memory_on_startup",
-        "GiB for NPU graph memory",
         rf"{ON_STARTUP}Actual usage: (?P<weights_gib>{NUMBER}) GiB for weights, "
         rf"(?P<activation_gib>{NUMBER}) GiB for peak activation, "
         rf"(?P<non_torch_gib>{NUMBER}) GiB for non-torch memory, "
@@ -224,7 +209,6 @@ PLUGIN_RULES: tuple[LineRule, ...] = (
     ),
     _ascend_rule(
         "ascend_kv_cache_budget",
-        "Available memory: ",
         r"Available memory: (?P<kv_cache_bytes>\d{1,18}), total memory: (?P<total_bytes>\d{1,18})$",
         MemoryBudgetSet,
         Sample(
@@ -235,16 +219,15 @@ PLUGIN_RULES: tuple[LineRule, ...] = (
     ),
     _ascend_rule(
         "ascend_graph_sizes",
-        ("ACL graph batch sizes", "batch sizes for ACL graph", "enabled on NPU"),
         r"(?:Calculated maximum supported|(?:Adjusted|No adjustment needed for) ACL|"
         r"\w{1,30} compilation enabled on NPU\.)",
         None,
         "(EngineCore_1 pid=20) INFO 08-20 10:00:02 [utils.py:334] Calculated maximum "
         "supported batch sizes for ACL graph: 25",
+        hint=("ACL graph batch sizes", "batch sizes for ACL graph", "enabled on NPU"),
     ),
     phase_end(
         "ascend_model_loaded",
-        "Model runner load_model total time",
         r"Model runner load_model total time: (?P<duration_s>[\d.]{1,16}) seconds",
         "load_model",
         Sample(
@@ -255,7 +238,6 @@ PLUGIN_RULES: tuple[LineRule, ...] = (
     ),
     _metal_start(
         "metal_loading",
-        "Loading model: ",
         r"Loading model: .{1,300} \(VLM: (?:True|False)\)",
         "load_model",
         "(EngineCore pid=6) INFO 06-15 16:52:28 [model_lifecycle.py:151] Loading model: "
@@ -263,7 +245,6 @@ PLUGIN_RULES: tuple[LineRule, ...] = (
     ),
     _metal_end(
         "metal_loaded",
-        "odel loaded in ",
         rf"(?:(?:MLX-LM|MLX-VLM|GGUF|AWQ) m|M)odel loaded in {SECONDS}s: ",
         "load_model",
         Sample(
@@ -275,7 +256,6 @@ PLUGIN_RULES: tuple[LineRule, ...] = (
     ),
     _metal_rule(
         "metal_memory",
-        "Paged attention memory breakdown",
         r"Paged attention memory breakdown: metal_limit=(?P<total>[\d.]{1,12})GB, "
         r"fraction=(?P<fraction>[\d.]{1,20}), usable_metal=(?P<usable>[\d.]{1,12})GB, "
         r"model_memory=(?P<weights>[\d.]{1,12})GB, overhead=(?P<activation>[\d.]{1,12})GB, "
@@ -300,7 +280,6 @@ PLUGIN_RULES: tuple[LineRule, ...] = (
     ),
     _metal_rule(
         "metal_cache",
-        ("KV cache: ", "KV cache config received", "MPS cache capacity"),
         r"KV cache: [\d.]{1,12} MB \(|KV cache config received: \d|"
         r"Paged attention: reporting MPS cache capacity ",
         None,
@@ -309,14 +288,12 @@ PLUGIN_RULES: tuple[LineRule, ...] = (
     ),
     _metal_start(
         "metal_warmup_started",
-        ("Warming up model...", f"Warming up {_KERNELS}"),
         rf"Warming up (?:model|{_KERNELS})\.\.\.$",
         "model_warmup",
         "(EngineCore pid=6) INFO 06-15 16:52:29 [model_runner.py:815] Warming up model...",
     ),
     _metal_end(
         "metal_warmup_done",
-        ("Model warm-up complete", "Paged-attention Metal kernel warm-up complete"),
         r"(?:Model|Paged-attention Metal kernel) warm-up complete$",
         "model_warmup",
         "(EngineCore pid=6) INFO 06-15 16:52:29 [model_runner.py:821] Model warm-up "

@@ -89,7 +89,6 @@ SUGGESTED = (
 MEMORY_RULES: tuple[LineRule, ...] = (
     line_rule(
         "kv_cache_memory",
-        "Available KV cache memory",
         rf"Available KV cache memory: (?P<kv_cache_gib>{NUMBER}) GiB",
         MemoryBudgetSet,
         Sample(
@@ -100,7 +99,6 @@ MEMORY_RULES: tuple[LineRule, ...] = (
     ),
     line_rule(
         "kv_cache_reserved",
-        "for KV Cache as specified",
         rf"Initial free memory (?P<free_gib>{NUMBER}) GiB,? reserved "
         rf"(?P<kv_cache_gib>{NUMBER}) ?GiB (?:memory )?for KV Cache as specified",
         MemoryBudgetSet,
@@ -116,7 +114,6 @@ MEMORY_RULES: tuple[LineRule, ...] = (
     ),
     cuda_rule(
         "memory_on_startup",
-        "Free memory on device (",
         rf"{ON_STARTUP}Actual usage is (?:(?P<weights_gib>{NUMBER}) GiB for weight, |"
         rf"(?P<consumed_gib>{NUMBER}) GiB for consumed memory \(weights \+ non-torch\), )?"
         rf"(?:(?P<activation_gib>{NUMBER}) GiB for peak activation,)?"
@@ -187,7 +184,6 @@ MEMORY_RULES: tuple[LineRule, ...] = (
     ),
     line_rule(
         "memory_requested",
-        "Initial free memory: ",
         rf"Initial free memory: (?P<free_gib>{NUMBER}) GiB(?:; Requested memory: "
         rf"{_UTILIZATION} \(util\), |, free memory: {NUMBER} GiB, requested GPU memory: )"
         rf"(?P<usable_gib>{NUMBER}) GiB",
@@ -213,7 +209,6 @@ MEMORY_RULES: tuple[LineRule, ...] = (
     ),
     line_rule(
         "memory_after_profiling",
-        "Free memory after profiling",
         rf"Free memory after profiling: (?P<free_gib>{NUMBER}) GiB \(total\)",
         MemoryMeasured,
         Sample(
@@ -225,7 +220,6 @@ MEMORY_RULES: tuple[LineRule, ...] = (
     ),
     line_rule(
         "memory_before_profiling",
-        "free_memory_pre_profile",
         r"(?:Rank \d{1,4}, )?Before profile_run, free_memory_pre_profile: "
         r"(?P<free_gib>[\d.]{1,24}) ?GiB, total_gpu_memory: (?P<total_gib>[\d.]{1,24}) ?GiB",
         MemoryMeasured,
@@ -239,7 +233,6 @@ MEMORY_RULES: tuple[LineRule, ...] = (
     ),
     line_rule(
         "memory_profiled",
-        "Memory profiling takes",
         r"Memory profiling takes (?P<duration_s>[\d.]{1,12}) seconds"
         rf"(?:\. Total non KV cache memory: {NUMBER} ?GiB; "
         rf"torch peak memory increase: (?P<activation_gib>{NUMBER}) ?GiB; "
@@ -261,7 +254,6 @@ MEMORY_RULES: tuple[LineRule, ...] = (
     ),
     line_rule(
         "memory_multimodal_reserve",
-        "for frontend multimodal decoding",
         rf"Reserving {NUMBER} GiB of GPU memory for frontend multimodal decoding .{{1,300}}?"
         rf"KV cache memory reduced to (?P<kv_cache_gib>{NUMBER}) GiB",
         MemoryBudgetSet,
@@ -275,7 +267,6 @@ MEMORY_RULES: tuple[LineRule, ...] = (
     ),
     line_rule(
         "memory_cpu",
-        "GiB for KV cache",
         rf"(?:Auto|Explicitly) set \((?P<kv_cache_gib>{NUMBER})/(?P<total_gib>{NUMBER})\) GiB for KV "
         rf"cache on node \d{{1,5}}(?:, with (?P<usable_gib>{NUMBER}) GiB requested memory for "
         rf"the worker\. (?P<consumed_gib>{NUMBER}) GiB)?",
@@ -300,7 +291,6 @@ MEMORY_RULES: tuple[LineRule, ...] = (
     ),
     line_rule(
         "memory_xpu_before",
-        "Before memory profiling run",
         rf"Before memory profiling run, total GPU memory: (?P<total_mib>{NUMBER}) MB, model load "
         rf"takes (?P<weights_mib>{NUMBER}) MB",
         MemoryBudgetSet,
@@ -314,7 +304,6 @@ MEMORY_RULES: tuple[LineRule, ...] = (
     ),
     line_rule(
         "memory_xpu_after",
-        "After memory profiling run",
         rf"After memory profiling run, peak memory usage is (?P<peak>{NUMBER}) MB, ?torch mem "
         rf"is (?P<torch>{NUMBER}) MB, non-torch mem is (?P<non_torch>{NUMBER}) MB, free gpu "
         rf"memory is {NUMBER} MB",
@@ -329,7 +318,6 @@ MEMORY_RULES: tuple[LineRule, ...] = (
     ),
     line_rule(
         "v0_profiled_in_one",
-        "Memory profiling results: total_gpu_memory=",
         # Up to 0.6.5 (`worker/worker.py`); its peak holds weights and activations.
         rf"Memory profiling results: total_gpu_memory=(?P<total_gib>{NUMBER})GiB initial_memory_"
         rf"usage={NUMBER}GiB peak_torch_memory=(?P<torch_peak_gib>{NUMBER})GiB "
@@ -354,7 +342,6 @@ MEMORY_RULES: tuple[LineRule, ...] = (
     ),
     cuda_rule(
         "v0_profiled_total",
-        "the current vLLM instance can use",
         rf"the current vLLM instance can use total_gpu_memory \((?P<total_gib>{NUMBER})GiB\) x "
         rf"gpu_memory_utilization \({_UTILIZATION}\) = (?P<usable_gib>{NUMBER})GiB",
         MemoryBudgetSet,
@@ -366,7 +353,6 @@ MEMORY_RULES: tuple[LineRule, ...] = (
     ),
     cuda_rule(
         "v0_profiled_parts",
-        "model weights take",
         rf"model weights take (?P<weights_gib>{NUMBER})GiB; non_torch_memory takes "
         rf"(?P<non_torch_gib>{NUMBER})GiB; PyTorch activation peak memory takes "
         rf"(?P<activation_gib>{NUMBER})GiB; the rest of the memory reserved for KV Cache is "
@@ -381,7 +367,6 @@ MEMORY_RULES: tuple[LineRule, ...] = (
     ),
     line_rule(
         "kv_cache_size",
-        "KV cache size: ",
         r"(?:[A-Z]{2,8}(?: \+ host)? )?KV cache size: (?P<num_tokens>[\d,]{1,18}) tokens"
         r"(?:, Maximum concurrency for (?P<tokens_per_request>[\d,]{1,16}) tokens per request: "
         r"(?P<max_concurrency>[\d.]{1,12})x)?",
@@ -399,7 +384,6 @@ MEMORY_RULES: tuple[LineRule, ...] = (
     ),
     line_rule(
         "max_concurrency",
-        "Maximum concurrency for",
         r"Maximum concurrency for (?P<tokens_per_request>[\d,]{1,16}) tokens per request: "
         r"(?P<max_concurrency>[\d.]{1,12})x",
         KVCacheAllocated,
@@ -411,7 +395,6 @@ MEMORY_RULES: tuple[LineRule, ...] = (
     ),
     cuda_rule(
         "gpu_blocks",
-        ("# GPU blocks", "# cuda blocks", "# CUDA blocks"),
         r"# (?:GPU|cuda|CUDA) blocks: (?P<num_blocks>[\d,]{0,15}\d)"
         r"(?:, # CPU blocks: (?P<num_host_blocks>[\d,]{1,16}))?",
         _counted,
@@ -427,18 +410,6 @@ MEMORY_RULES: tuple[LineRule, ...] = (
     ),
     line_rule(
         "device_blocks",
-        (
-            "# TPU blocks",
-            "# tpu blocks",
-            "# xpu blocks",
-            "# XPU blocks",
-            "# cpu blocks",
-            "# rocm blocks",
-            "# CPU blocks",
-            "# device blocks",
-            "# neuron blocks",
-            "# npu blocks",
-        ),
         r"(?:OpenVINO \w{1,20}: )?"
         r"# (?:TPU|tpu|xpu|XPU|cpu|CPU|rocm|device|neuron|npu) blocks: "
         r"(?P<num_blocks>[\d,]{0,15}\d)"
@@ -461,7 +432,6 @@ MEMORY_RULES: tuple[LineRule, ...] = (
     ),
     line_rule(
         "blocks_after_init",
-        "after num_gpu_blocks is",
         r"(?:Engine \d{1,4}: |\d{1,4} Engines: )?vllm cache_config_info with initialization after num_gpu_blocks is: "
         r"(?P<num_blocks>\d{1,12})",
         KVCacheAllocated,
@@ -479,7 +449,6 @@ MEMORY_RULES: tuple[LineRule, ...] = (
     line_rule(
         "block_size_forced",
         # `platforms/cuda.py check_and_update_config`
-        "Forcing kv cache block size to ",
         r"Forcing kv cache block size to (?P<size>\d{1,9}) for ",
         lambda match: ConfigRecorded(settings={"block_size": int(match["size"])}),
         Sample(
@@ -490,7 +459,6 @@ MEMORY_RULES: tuple[LineRule, ...] = (
     ),
     line_rule(
         "blocks_overridden",
-        "with num_gpu_blocks_override",
         r"Overriding num_gpu_blocks=(?P<own>\d{1,12}) with num_gpu_blocks_override="
         r"(?P<num_blocks>\d{1,12})",
         _overridden,
