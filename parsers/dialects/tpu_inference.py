@@ -514,6 +514,13 @@ _COMPILATION: tuple[LineRule, ...] = (
             "paddings:",
             {"phase": "requests", "dimension": "num_reqs"},
         ),
+        hint=(
+            "Preparing request paddings",
+            "Using exponential token",
+            "Using incremental token",
+            "Using exponential paddings",
+            "Using incremental paddings",
+        ),
     ),
     line_rule(
         "tpu_padding",

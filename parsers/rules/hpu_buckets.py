@@ -188,6 +188,7 @@ BUCKET_RULES: tuple[LineRule, ...] = (
             "(default:32)",
             {"environment": {"VLLM_DECODE_BS_BUCKET_STEP": "4"}, "defaults": []},
         ),
+        hint="_BUCKET_",
     ),
     hpu_note(
         "bucket_setting_overwritten",

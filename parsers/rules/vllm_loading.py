@@ -127,6 +127,7 @@ LOAD_RULES: tuple[LineRule, ...] = (
         "INFO 08-28 16:47:19 [importing.py:95] Triton not installed or not "
         "compatible; certain GPU-related functions will not be available.",
         levels=("INFO", "WARNING"),
+        hint=("Triton is installed", "Triton not installed"),
     ),
     phase_start(
         "engine_process_started",

@@ -407,6 +407,7 @@ MEMORY_RULES: tuple[LineRule, ...] = (
             "blocks: 512",
             {"num_blocks": 7191, "num_host_blocks": 512},
         ),
+        hint=("# GPU blocks", "# cuda blocks", "# CUDA blocks"),
     ),
     line_rule(
         "device_blocks",
@@ -428,6 +429,18 @@ MEMORY_RULES: tuple[LineRule, ...] = (
         Sample(
             "INFO 12-21 20:15:46 cpu_executor.py:210] # CPU blocks: 3276",
             {"num_blocks": 3276, "num_host_blocks": None},
+        ),
+        hint=(
+            "# TPU blocks",
+            "# tpu blocks",
+            "# xpu blocks",
+            "# XPU blocks",
+            "# cpu blocks",
+            "# rocm blocks",
+            "# CPU blocks",
+            "# device blocks",
+            "# neuron blocks",
+            "# npu blocks",
         ),
     ),
     line_rule(

@@ -172,6 +172,7 @@ STAGE_RULES: tuple[LineRule, ...] = (
             "up tags {'weights', 'kv_cache'}.",
             {"action": "wake_up", "duration_s": 0.5, "tags": ["weights", "kv_cache"]},
         ),
+        hint=("to fall asleep", "seconds to wake up", "to discard tags"),
     ),
     line_rule(
         "sleep_freed",

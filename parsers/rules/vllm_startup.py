@@ -218,6 +218,7 @@ CONFIG_RULES: tuple[LineRule, ...] = (
             {"version": "0.27.1", "device_kind": "cpu"},
         ),
         starts=3,
+        hint=("LLM engine (v", "LLM engine with config"),
     ),
     line_rule(
         "engine_config_stated",
