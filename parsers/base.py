@@ -36,10 +36,11 @@ SHORTEST = 6
 
 
 _TOKEN = re.compile(
-    r"(?P<text>(?:[^\\.^$*+?{}\[\]|()]+|\\\W)+(?![*+?{]))"
-    r"|(?P<other_group>\(\?(?!P<|:|<?[=!]))|(?P<group>\((?:\?(?:P<\w+>|:|<?[=!]))?)"
-    r"|(?P<bar>\|)|(?P<optional_end>\)(?:[*?]|\{[0,][\d,]*\}))|(?P<end>\))"
-    r"|\[\^?\]?(?:\\.|[^\]\\])*\]|\{[\d,]*\}|\\?.",
+    r"(?P<text>(?:[^\\.^$*+?{}\[\]|()]|\\\W){1,400}(?![*+?{]))"
+    r"|(?P<other_group>\(\?(?!P<|:|<?[=!]))"
+    r"|(?P<group>\((?:\?(?:P<\w{1,100}>|:|<?[=!]))?)|(?P<bar>\|)"
+    r"|(?P<optional_end>\)(?:[*?]|\{[0,][\d,]{0,20}\}))|(?P<end>\))"
+    r"|\[\^?\]?(?:\\.|[^\]\\]){0,400}\]|\{[\d,]{0,20}\}|\\?.",
     re.DOTALL,
 )
 """A part of a pattern: text that stands for itself, the begin or end of a group, or a class,
