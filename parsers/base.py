@@ -1,8 +1,9 @@
 """What a dialect is: a table of rules with samples.
 
-A rule names the literal a line must hold, which regular expression its message must
-match, and which event or signal comes of it. Named groups carry the names of the
-event's fields; their converters are found by name, so a rule rarely needs a function.
+A rule states which regular expression the message of a line must match, and which event or
+signal comes of it. It is tried where the message holds a text that the expression requires.
+Named groups carry the names of the event's fields; their converters are found by name, so a
+rule rarely needs a function.
 """
 
 from __future__ import annotations
@@ -30,6 +31,55 @@ SECONDS = r"(?P<duration_s>[\d.]{1,16})"
 """How long something took, in a pattern."""
 NO_LEVEL: None = None
 """The level of a line that no logger printed."""
+SHORTEST = 6
+"""Characters of a literal that a pattern requires; shorter ones are in too many lines."""
+
+
+_TOKEN = re.compile(
+    r"(?P<text>(?:[^\\.^$*+?{}\[\]|()]|\\\W){1,400}(?![*+?{]))"
+    r"|(?P<other_group>\(\?(?!P<|:|<?[=!]))"
+    r"|(?P<group>\((?:\?(?:P<\w{1,100}>|:|<?[=!]))?)|(?P<bar>\|)"
+    r"|(?P<optional_end>\)(?:[*?]|\{[0,][\d,]{0,20}\}))|(?P<end>\))"
+    r"|\[\^?\]?(?:\\.|[^\]\\]){0,400}\]|\{[\d,]{0,20}\}|\\?.",
+    re.DOTALL,
+)
+"""A part of a pattern: text that stands for itself, the begin or end of a group, or a class,
+count or sign that requires no text."""
+
+
+def literals_of(pattern: str) -> frozenset[str]:
+    """The longest texts of which every match of a pattern holds one; none where it requires
+    none, or has a group of a kind that is not read here, such as `(?i:`."""
+    outer: list[tuple[list[frozenset[str]], list[frozenset[str]], bool]] = []
+    branches: list[frozenset[str]] = []
+    needed: list[frozenset[str]] = []
+    for token in _TOKEN.finditer(f"{pattern})"):
+        kind = token.lastgroup
+        if kind == "text":
+            needed.append(frozenset([re.sub(r"\\(\W)", r"\1", token[0])]))
+        elif kind == "group":
+            outer.append((branches, needed, "!" in token[0]))
+            branches, needed = [], []
+        elif kind == "bar":
+            branches.append(_longest(needed))
+            needed = []
+        elif kind in ("end", "optional_end"):
+            branches.append(_longest(needed))
+            found = frozenset().union(*branches) if all(branches) else frozenset()
+            if not outer:
+                return found
+            branches, needed, is_negative = outer.pop()
+            if kind == "end" and not is_negative:
+                needed.append(found)
+        elif kind == "other_group":
+            break
+    return frozenset()
+
+
+def _longest(texts: list[frozenset[str]]) -> frozenset[str]:
+    """Of sets of texts the one whose shortest is the longest."""
+    lengths = [min(map(len, each), default=0) for each in texts]
+    return texts[lengths.index(max(lengths))] if texts else frozenset()
 
 
 @dataclass(frozen=True)
@@ -48,7 +98,6 @@ class LineRule:
 
     Args:
         name: unique, shown in the report.
-        hint: literals, one of which the line must hold; checked before the pattern.
         pattern: matched at the start of the message, or anywhere with `anywhere`.
         makes: the class to make, or a function for what a pattern cannot say; None makes
             nothing (the line is known and ignored).
@@ -58,7 +107,6 @@ class LineRule:
     """
 
     name: str
-    hint: str | tuple[str, ...]
     pattern: str
     makes: type[Event] | type[Signal] | Build | None = None
     fixed: Mapping[str, Any] = field(default_factory=dict)
@@ -78,11 +126,23 @@ class LineRule:
     """True when the literal is too common to look for once the server is ready."""
     starts: int = 0
     """Place of a line that opens a start-up: 1 banner, 2 arguments, 3 engine."""
+    hint: str | tuple[str, ...] = ()
+    """Literals, one of which the line must hold: stated where those that the pattern requires
+    are short or in many other lines, or where only some of its matches are such a line."""
 
-    @property
+    @cached_property
     def hints(self) -> tuple[str, ...]:
-        """The literals as a tuple."""
-        return (self.hint,) if isinstance(self.hint, str) else self.hint
+        """Literals, one of which a line must hold before the pattern is tried. Raises
+        ValueError where none is stated and the pattern requires none."""
+        if self.hint:
+            return (self.hint,) if isinstance(self.hint, str) else self.hint
+        found = literals_of(self.pattern)
+        if min(map(len, found), default=0) < SHORTEST:
+            raise ValueError(
+                f"Rule {self.name} has a pattern that requires no text of {SHORTEST} "
+                "characters; state a `hint`"
+            )
+        return tuple(sorted(found))
 
     @property
     def matters_while_serving(self) -> bool:
@@ -142,7 +202,6 @@ class LineRule:
 
 def line_rule(
     name: str,
-    hint: str | tuple[str, ...],
     pattern: str,
     makes: type[Event] | type[Signal] | Build | None = None,
     *samples: Sample | str,
@@ -150,20 +209,19 @@ def line_rule(
 ) -> LineRule:
     """A rule with its samples; a line alone has no fields but those that are fixed."""
     kept = tuple(Sample(one) if isinstance(one, str) else one for one in samples)
-    return LineRule(name, hint, pattern, makes, samples=kept, **more)
+    return LineRule(name, pattern, makes, samples=kept, **more)
 
 
 def _phase_rule(
     edge: str,
     rule: str,
-    hint: str | tuple[str, ...],
     pattern: str,
     name: str,
     *samples: Sample | str,
     **more: Any,
 ) -> LineRule:
     fixed = {"name": name, "edge": edge}
-    return line_rule(rule, hint, pattern, PhaseMarked, *samples, fixed=fixed, **more)
+    return line_rule(rule, pattern, PhaseMarked, *samples, fixed=fixed, **more)
 
 
 phase_start = partial(_phase_rule, "start")
@@ -174,7 +232,6 @@ phase_end = partial(_phase_rule, "end")
 
 def note_rule(
     rule: str,
-    hint: str | tuple[str, ...],
     pattern: str,
     topic: str,
     *lines: str,
@@ -195,7 +252,20 @@ def note_rule(
 
     expected = {"topic": topic, "values": {**(values or {}), **stated}}
     samples = tuple(Sample(line, expected) for line in lines)
-    return line_rule(rule, hint, pattern, build, *samples, **more)
+    return line_rule(rule, pattern, build, *samples, **more)
+
+
+# What one engine or device alone prints: each match is evidence of it.
+hpu_rule = partial(line_rule, device="hpu")
+hpu_note = partial(note_rule, device="hpu")
+gaudi_rule = partial(line_rule, device="hpu", engine="vllm-gaudi")
+gaudi_note = partial(note_rule, device="hpu", engine="vllm-gaudi")
+fork_rule = partial(line_rule, device="hpu", engine="vllm-fork")
+fork_note = partial(note_rule, device="hpu", engine="vllm-fork")
+cuda_rule = partial(line_rule, device="cuda")
+cuda_note = partial(note_rule, device="cuda")
+tpu_rule = partial(line_rule, device="tpu")
+tpu_note = partial(note_rule, device="tpu")
 
 
 def _any_name(names: tuple[str, ...]) -> Callable[[str], bool]:

@@ -6,10 +6,11 @@ import hashlib
 from collections.abc import Iterable, Iterator, Sequence
 from datetime import tzinfo
 from functools import lru_cache
-from itertools import chain
+from itertools import chain, islice
 from typing import BinaryIO
 
 from parsers import DIALECTS, all_rules
+from parsers.base import Dialect
 from parsers.engine.dispatch import (
     Dispatcher,
     Selector,
@@ -29,8 +30,9 @@ from parsers.engine.wrapping import (
     unescaped,
     without_margin,
 )
-from parsers.formats import collect_env, documents, vllm_json
+from parsers.formats import collect_env, otlp_spans, profiler_events, vllm_json
 from parsers.formats.collect_env import EnvironmentInLog
+from parsers.formats.documents import DOCUMENTS, MAX_BYTES, Document
 from parsers.formats.otlp_spans import looks_like_spans, read_spans
 from parsers.formats.profiler_events import looks_like_events, read_events
 from parsers.formats.vllm_json import looks_like_vllm_json
@@ -39,8 +41,7 @@ from parsers.source import (
     CHUNK,
     TextBlocks,
     content_of,
-    looks_binary,
-    looks_like_database,
+    no_text,
 )
 from warmup_insights.model.events import Event
 
@@ -127,21 +128,18 @@ class LogReader:
             whole = unescaped(whole)
             text = b"".join(unescaped([first])).decode("utf-8", "replace")
         self._clock.look_at(clean(text))
+        document = next((each for each in DOCUMENTS if each.is_this(first)), None)
         if looks_like_events(first):
-            yield from self._profile(whole)
+            events = read_events(whole, self.report)
+            yield from self._runs([events], profiler_events.DIALECT)
         elif looks_like_spans(first):
-            yield from self._spans(whole)
+            yield from self._runs(read_spans(whole, self.report), otlp_spans.DIALECT)
         elif looks_like_vllm_json(first):
             yield from self._vllm_json(whole)
-        elif (document := documents.document_of(first)) is not None:
+        elif document is not None:
             yield from self._document(whole, document)
-        elif looks_like_database(first) or looks_binary(first):
-            self.report.add_problem(
-                f"{self._name} is a SQLite database; one with runs is named with --db"
-                if looks_like_database(first)
-                else f"{self._name} is not a text file; give the log that the engine "
-                "printed"
-            )
+        elif problem := no_text(first):
+            self.report.add_problem(f"{self._name} {problem}")
             for _ in whole:
                 pass
         else:
@@ -187,19 +185,31 @@ class LogReader:
         if batch:
             yield batch
 
+    def _runs(
+        self, runs: Iterable[Iterable[Event]], dialect: Dialect
+    ) -> Iterator[Batch]:
+        """The runs of a file that has no lines of a log."""
+        for ordinal, run in enumerate(runs):
+            self.num_runs = ordinal + 1
+            events = iter(run)
+            while batch := list(islice(events, BATCH)):
+                self.report.events += len(batch)
+                yield [(ordinal, batch)]
+        if self.num_runs:
+            self.report.dialects[dialect.name] += 1
+
     def _vllm_json(self, blocks: Iterable[bytes]) -> Iterator[Batch]:
         data = self._all_of(blocks, vllm_json.MAX_BYTES, "a JSON file of vLLM")
-        events = vllm_json.read_vllm_json(data) if data is not None else None
-        if data is not None and events is None:
+        if data is None:
+            return
+        events = vllm_json.read_vllm_json(data)
+        if events is None:
             # Not one of these after all: its lines may still hold a log.
             yield from self._lines([data])
-        elif events is not None:
-            self.num_runs = 1
-            self.report.events += len(events)
-            self.report.dialects[vllm_json.DIALECT.name] += 1
-            self.report.matched["vllm_json"] += 1
-            self.report.lines = data.count(b"\n") + 1 if data else 1
-            yield [(0, events)]
+            return
+        self.report.matched["vllm_json"] += 1
+        self.report.lines = data.count(b"\n") + 1
+        yield from self._runs([events], vllm_json.DIALECT)
 
     def _all_of(self, blocks: Iterable[bytes], limit: int, what: str) -> bytes | None:
         """The whole content; None, and a problem in the report, where it is too long."""
@@ -214,43 +224,15 @@ class LogReader:
             data += block
         return data
 
-    def _document(
-        self, blocks: Iterable[bytes], document: documents.Document
-    ) -> Iterator[Batch]:
-        data = self._all_of(blocks, documents.MAX_BYTES, document.what)
+    def _document(self, blocks: Iterable[bytes], document: Document) -> Iterator[Batch]:
+        data = self._all_of(blocks, MAX_BYTES, document.what)
         if data is None:
             return
         text = document.text_of(data)
-        if text is None:
-            # Not a whole document after all: its lines may still hold a log.
-            text = data.decode("utf-8", "replace")
-            document = document._replace(note="")
-        yield from self._lines([text.encode()])
-        if document.note and self.num_runs:
+        # What is not a whole document after all may still hold lines of a log.
+        yield from self._lines([data if text is None else text.encode()])
+        if text is not None and document.note and self.num_runs:
             self.report.add_problem(f"{self._name} {document.note}")
-
-    def _profile(self, blocks: Iterable[bytes]) -> Iterator[Batch]:
-        events: list[Event] = []
-        self.num_runs = 1
-        for event in read_events(blocks, self.report):
-            events.append(event)
-            self.report.events += 1
-            if len(events) >= BATCH:
-                yield [(0, events)]
-                events = []
-        self.report.dialects["server-events"] += 1
-        self.report.lines = 1
-        if events:
-            yield [(0, events)]
-
-    def _spans(self, blocks: Iterable[bytes]) -> Iterator[Batch]:
-        starts = read_spans(blocks, self.report)
-        self.num_runs = len(starts)
-        for ordinal, events in enumerate(starts):
-            self.report.events += len(events)
-            yield [(ordinal, events)]
-        if starts:
-            self.report.dialects["otlp-spans"] += 1
 
     def _finish(self, first: bytes) -> None:
         self.report.dialects.update(_dialects_of(self.report))

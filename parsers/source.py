@@ -196,18 +196,16 @@ def _unpacked(head: bytes, file: _Counting) -> io.BufferedIOBase | None:
     return None
 
 
-def looks_like_database(block: bytes) -> bool:
-    """Whether a source begins as a SQLite database does; its pages hold texts of logs."""
-    return block.startswith(b"SQLite format 3")
-
-
-def looks_binary(block: bytes) -> bool:
-    """Whether the first block of a source is no text: many zero or control bytes."""
+def no_text(block: bytes) -> str:
+    """What a source that begins with this block is instead of text; empty for text."""
+    if block.startswith(b"SQLite format 3"):
+        # Its pages hold texts of logs.
+        return "is a SQLite database; one with runs is named with --db"
     head = block[:8192]
-    if not head:
-        return False
     odd = sum(head.count(bytes([value])) for value in (*range(8), *range(14, 27)))
-    return odd > len(head) // 20
+    if odd > len(head) // 20:
+        return "is not a text file; give the log that the engine printed"
+    return ""
 
 
 _CONTENTS = (

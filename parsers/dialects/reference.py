@@ -34,7 +34,6 @@ DIALECT = Dialect(
     rules=(
         line_rule(
             "reference_origin",
-            "written by the reference engine of warmup-insights",
             r"(?:# )?written by the reference engine of warmup-insights "
             r"(?P<version>\S{1,40}), (?P<how>measured|simulated) on "
             r"(?:(?P<kind>cpu|cuda|hpu): )?(?P<device>.{1,100})",

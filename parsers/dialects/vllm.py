@@ -12,14 +12,11 @@ from parsers.engine.signals import (
     EnvironmentListed,
     StatisticsLine,
 )
-from parsers.rules.ascend import ASCEND_RULES
-from parsers.rules.metal import METAL_RULES
-from parsers.rules.neuron import NEURON_RULES
+from parsers.rules.platform_plugins import PLUGIN_RULES
 from parsers.rules.vllm_compile import COMPILE_RULES
 from parsers.rules.vllm_failures import FAILURE_RULES
 from parsers.rules.vllm_graphs import GRAPH_RULES
 from parsers.rules.vllm_kernels import KERNEL_RULES
-from parsers.rules.vllm_kv_cache import KV_CACHE_RULES
 from parsers.rules.vllm_loading import LOAD_RULES
 from parsers.rules.vllm_memory import MEMORY_RULES
 from parsers.rules.vllm_notes import NOTE_RULES
@@ -37,7 +34,6 @@ _USAGE = (
 _OTHER: tuple[LineRule, ...] = (
     line_rule(
         "engine_usage",
-        "KV cache usage: ",
         _USAGE,
         StatisticsLine,
         Sample(
@@ -53,22 +49,27 @@ _OTHER: tuple[LineRule, ...] = (
             "reqs, Pending: 2 reqs, GPU KV cache usage: 0.3%, CPU KV cache usage: 0.0%.",
             {"usage_percent": 0.3, "running": 1, "waiting": 2, "tokens_per_s": 15.2},
         ),
+        hint="KV cache usage: ",
     ),
     line_rule(
         "engine_statistics",
-        "throughput: ",
         rf"(?!{_USAGE})(?:Engine \d{{1,4}}: (?!vllm cache_config_info)|Avg prompt throughput: )",
         None,
         "INFO 07-16 19:47:26 [loggers.py:250] Engine 000: Avg prompt throughput: "
         "409.6 tokens/s, GPU KV cache usage: 0.0%",
+        hint="throughput: ",
     ),
     line_rule(
-        "code_fence", "```", r"\s{0,12}```", CodeFence, "```text", levels=(NO_LEVEL,)
+        "code_fence",
+        r"\s{0,12}```",
+        CodeFence,
+        "```text",
+        levels=(NO_LEVEL,),
+        hint="```",
     ),
     line_rule(
         # `collect_env.py main`, which imports vLLM right before or behind it.
         "environment_listed",
-        "Collecting environment information...",
         r"Collecting environment information\.\.\.\s*$",
         EnvironmentListed,
         "Collecting environment information...",
@@ -76,24 +77,15 @@ _OTHER: tuple[LineRule, ...] = (
         startup_only=True,
     ),
     line_rule(
-        "elided", "...", r"\s{0,8}(?:#\s?)?\.\.\.\s*$", Elided, "...", startup_only=True
+        "elided",
+        r"\s{0,8}(?:#\s?)?\.\.\.\s*$",
+        Elided,
+        "...",
+        startup_only=True,
+        hint="...",
     ),
     line_rule(
         "startup_chatter",
-        (
-            "KV cache",
-            "kv cache",
-            "compil",
-            "weights",
-            "quantiz",
-            "Torch parallelism",
-            "tlparse",
-            "traceback",
-            "custom fusions",
-            "While executing %",
-            "Clear dynamo cache",
-            "vLLM environment variable",
-        ),
         r"(?:Using (?:\S{1,60} data type to store kv cache\.|"
         r"(?:DeepSeek's )?\S{1,60} KV cache (?:layout|format)|KV cache scaling factor )|"
         r"Detected (?:EAGLE|MTP) model (?!.{0,200}Sharing target)|Detected quantization_config|"
@@ -117,7 +109,7 @@ DIALECT = Dialect(
     rules=(
         *CONFIG_RULES, *LOAD_RULES, *COMPILE_RULES, *END_RULES, *FAILURE_RULES, *SHUTDOWN_RULES,
         *GRAPH_RULES,
-        *MEMORY_RULES, *KV_CACHE_RULES, *KERNEL_RULES, *STAGE_RULES, *NOTE_RULES,
-        *REQUEST_RULES, *NEURON_RULES, *ASCEND_RULES, *METAL_RULES, *_OTHER,
+        *MEMORY_RULES, *KERNEL_RULES, *STAGE_RULES, *NOTE_RULES,
+        *REQUEST_RULES, *PLUGIN_RULES, *_OTHER,
     ),
 )  # fmt: skip

@@ -6,6 +6,7 @@ Source: vLLM `vllm/benchmarks/serve.py` and `vllm/benchmarks/startup.py`.
 from __future__ import annotations
 
 import re
+from typing import Any
 
 from parsers.base import Dialect, LineRule, Made, Sample, line_rule
 from parsers.engine.serving import SERVE_ROWS
@@ -25,22 +26,31 @@ def _table(match: re.Match[str]) -> Made:
 
 
 def _bench_edge(
-    rule: str, hint: str, pattern: str, name: str | None, line: str
+    rule: str, pattern: str, name: str | None, line: str, **more: Any
 ) -> LineRule:
-    return line_rule(rule, hint, pattern, BenchEdge, line, fixed={"name": name})
+    return line_rule(rule, pattern, BenchEdge, line, fixed={"name": name}, **more)
 
 
 RULES: tuple[LineRule, ...] = (
     _bench_edge(
         "bench_head",
-        "Serving Benchmark Result",
         r"=+ Serving Benchmark Result =+",
         "serve",
         "============ Serving Benchmark Result ============",
     ),
     line_rule(
         "bench_row",
-        (
+        rf"(?P<key>{_ROWS}|{_METRIC}):\s{{1,60}}(?P<value>-?[\d.,]{{1,24}})\s*$",
+        _row,
+        Sample(
+            "Successful requests:                     1000      ",
+            {"key": "Successful requests", "value": 1000.0},
+        ),
+        Sample(
+            "P99 TTFT (ms):                           48674.65",
+            {"key": "P99 TTFT (ms)", "value": 48674.65},
+        ),
+        hint=(
             "requests:",
             "tokens:",
             "TTFT",
@@ -56,21 +66,10 @@ RULES: tuple[LineRule, ...] = (
             "Position",
             "(RPS)",
         ),
-        rf"(?P<key>{_ROWS}|{_METRIC}):\s{{1,60}}(?P<value>-?[\d.,]{{1,24}})\s*$",
-        _row,
-        Sample(
-            "Successful requests:                     1000      ",
-            {"key": "Successful requests", "value": 1000.0},
-        ),
-        Sample(
-            "P99 TTFT (ms):                           48674.65",
-            {"key": "P99 TTFT (ms)", "value": 48674.65},
-        ),
     ),
-    _bench_edge("bench_foot", "=====", r"={50}\s*$", None, "=" * 50),
+    _bench_edge("bench_foot", r"={50}\s*$", None, "=" * 50, hint="====="),
     line_rule(
         "bench_section",
-        "-----",
         r"-{5,40}(?:Time to First Token|Time per Output Token[^-]{0,30}|"
         r"Inter-token Latency|End-to-end Latency|Speculative Decoding)-{5,40}",
         None,
@@ -78,20 +77,14 @@ RULES: tuple[LineRule, ...] = (
     ),
     _bench_edge(
         "bench_startup_head",
-        "STARTUP TIME BENCHMARK",
         r"STARTUP TIME BENCHMARK RESULTS",
         "startup",
         "STARTUP TIME BENCHMARK RESULTS",
     ),
-    _bench_edge(
-        "bench_startup_cold", "COLD STARTUP:", r"COLD STARTUP:", "cold", "COLD STARTUP:"
-    ),
-    _bench_edge(
-        "bench_startup_warm", "WARM STARTUP:", r"WARM STARTUP:", "warm", "WARM STARTUP:"
-    ),
+    _bench_edge("bench_startup_cold", r"COLD STARTUP:", "cold", "COLD STARTUP:"),
+    _bench_edge("bench_startup_warm", r"WARM STARTUP:", "warm", "WARM STARTUP:"),
     line_rule(
         "bench_startup_row",
-        ("Avg startup time", "Avg compilation time", "Avg encoder compilation time"),
         r"\s{0,4}(?P<key>Avg (?:startup|compilation|encoder compilation) time):\s{1,4}"
         r"(?P<value>[\d.]{1,16}) seconds",
         _row,
@@ -99,24 +92,35 @@ RULES: tuple[LineRule, ...] = (
             "Avg startup time: 45.12 seconds",
             {"key": "Avg startup time", "value": 45.12},
         ),
+        hint=(
+            "Avg startup time",
+            "Avg compilation time",
+            "Avg encoder compilation time",
+        ),
     ),
     line_rule(
         "bench_startup_table",
-        "time percentiles:",
         r"\s{0,4}(?P<word>[A-Z][a-z ]{2,30}) percentiles:\s*$",
         _table,
         Sample("Startup time percentiles:", {"name": "percentiles startup"}),
+        hint="time percentiles:",
     ),
     line_rule(
         "bench_startup_percentile",
-        "%: ",
         r"\s{0,4}(?P<key>\d{1,2}%): (?P<value>[\d.]{1,16}) seconds\s*$",
         _row,
         Sample("  10%: 44.90 seconds", {"key": "10%", "value": 44.9}),
+        hint="%: ",
     ),
     line_rule(
         "bench_chatter",
-        (
+        r"(?:Setting VLLM_ENABLE_V1_MULTIPROCESSING=0 to collect|Measuring \w{1,10} "
+        r"startup|Warming up for warm startup|(?:Cold|Warm)(?: startup|up) iterations|"
+        r"Starting main benchmark|Benchmark results|Initial test run completed|"
+        r"Namespace\(|Starting initial single prompt)",
+        None,
+        "Measuring cold startup time...",
+        hint=(
             "startup time...",
             "startup measurement",
             "startup metrics",
@@ -124,12 +128,6 @@ RULES: tuple[LineRule, ...] = (
             "startup iterations",
             "enchmark",
         ),
-        r"(?:Setting VLLM_ENABLE_V1_MULTIPROCESSING=0 to collect|Measuring \w{1,10} "
-        r"startup|Warming up for warm startup|(?:Cold|Warm)(?: startup|up) iterations|"
-        r"Starting main benchmark|Benchmark results|Initial test run completed|"
-        r"Namespace\(|Starting initial single prompt)",
-        None,
-        "Measuring cold startup time...",
     ),
 )
 

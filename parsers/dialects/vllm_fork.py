@@ -8,13 +8,21 @@ from __future__ import annotations
 
 import re
 
-from parsers.base import Dialect, LineRule, Made, Sample, phase_start
+from parsers.base import (
+    Dialect,
+    LineRule,
+    Made,
+    Sample,
+    fork_note,
+    fork_rule,
+    hpu_note,
+    phase_start,
+)
 from parsers.engine.signals import StepLine
 from parsers.rules.hpu_buckets import BUCKET_RULES
 from parsers.rules.hpu_memory import MEMORY_RULES, SIZE
 from parsers.rules.hpu_misses import MISS_RULES
 from parsers.rules.hpu_warmup import WARMUP_RULES
-from parsers.rules.of_device import fork_note, fork_rule, hpu_note
 from warmup_insights.model.events import (
     CompileFinished,
     GraphBudgetSet,
@@ -56,7 +64,6 @@ def _old_skip(match: re.Match[str]) -> Made:
 _RULES: tuple[LineRule, ...] = (
     fork_rule(
         "fork_graph_budget",
-        "of free device memory for HPUGraphs",
         rf"Using (?P<total_bytes>{SIZE})/(?P<free_bytes>{SIZE}) of free device memory for HPUGraphs"
         # One release breaks its text in the source, inside the quotes.
         rf"(?:,\s{{1,40}}(?P<prompt_bytes>{SIZE})\s{{1,60}}for prompt"
@@ -87,7 +94,6 @@ _RULES: tuple[LineRule, ...] = (
     ),
     fork_rule(
         "fork_warmup_step_1_16",
-        "is_prompt:",
         r"\[Warmup\]\[(?P<index>\d{1,6})/(?P<total>\d{1,6})\] batch_size:"
         r"(?P<batch_size>\d{1,9}) seq_len:(?P<seq_len>\d{1,9}) "
         r"is_prompt:(?P<prompt>True|False) mem_usage:",
@@ -100,7 +106,6 @@ _RULES: tuple[LineRule, ...] = (
     ),
     fork_rule(
         "fork_capture_1_16",
-        ("Capturing HpuGraph for batch", "HPUGraphRunner for batch"),
         r"\[(?P<index>\d{1,6})/(?P<total>\d{1,6})\] Capturing "
         r"(?:HpuGraph|(?P<from_zero>HPUGraphRunner)) for batch "
         r"(?P<batch_size>\d{1,9}), max_seq_len (?P<seq_len>\d{1,9}), .{0,200}? done in "
@@ -122,7 +127,6 @@ _RULES: tuple[LineRule, ...] = (
     ),
     fork_rule(
         "fork_capture_end_1_16",
-        "Graph capturing finished in",
         r"Graph capturing finished in (?P<duration_s>[\d.]{1,12}) secs, allocated "
         rf"(?P<memory_bytes>{SIZE}) of device memory",
         GraphsCaptured,
@@ -134,7 +138,6 @@ _RULES: tuple[LineRule, ...] = (
     ),
     phase_start(
         "fork_capture_start_1_16",
-        ("Capturing the model for HPUGraphs", "valid HPUGraphs"),
         r"Capturing the model for HPUGraphs\.|Starting capture \d{1,6} valid HPUGraphs\.",
         "graph_capture",
         "INFO 05-08 10:00:00 habana_model_runner.py:900] Starting capture 48 valid "
@@ -144,7 +147,6 @@ _RULES: tuple[LineRule, ...] = (
     ),
     fork_rule(
         "fork_graph_skipped",
-        "warmup skipped: is_prompt",
         r"warmup skipped: is_prompt: (?P<prompt>True|False), batch_size: "
         r"(?P<batch_size>\d{1,9}), seq_len: (?P<seq_len>\d{1,9}), memory estimated: "
         r"(?P<estimate>[\d.]{1,32})",
@@ -158,7 +160,6 @@ _RULES: tuple[LineRule, ...] = (
     ),
     fork_note(
         "fork_prompt_graphs_skipped",
-        "Skipping prompt graph warmup",
         r"Skipping prompt graph warmup",
         "graphs_skipped",
         "INFO 06-19 07:41:34 habana_model_runner.py:966] Skipping prompt graph "
@@ -166,7 +167,6 @@ _RULES: tuple[LineRule, ...] = (
     ),
     fork_rule(
         "fork_recompile",
-        "VLLM_HPU_STEP_GRAPH_COMPILATION",
         r"VLLM_HPU_STEP_GRAPH_COMPILATION: (?P<detail>.{1,300})",
         CompileFinished,
         "WARNING 05-08 10:00:00 hpu_model_runner.py:900] "
@@ -176,7 +176,6 @@ _RULES: tuple[LineRule, ...] = (
     ),
     hpu_note(
         "fork_cpu_fallback",
-        "VLLM_HPU_STEP_CPU_FALLBACK",
         r"VLLM_HPU_STEP_CPU_FALLBACK: .{1,300}?, is_prompt: (?:True|False), num_seqs: "
         r"(?P<num_seqs>\d{1,9}), max_context_len: (?P<max_context_len>\d{1,9}), "
         r"max_num_blocks (?P<max_num_blocks>\d{1,9})",
@@ -187,7 +186,6 @@ _RULES: tuple[LineRule, ...] = (
     ),
     hpu_note(
         "fork_file",
-        "PT_COMPILE_ONLY_MODE",
         r"Cannot use PT_COMPILE_ONLY_MODE\..{0,200}|Using PT_COMPILE_ONLY_MODE\.",
         "compile_only_mode",
         "DEBUG 05-08 10:00:00 hpu_model_runner.py:900] Using PT_COMPILE_ONLY_MODE.",

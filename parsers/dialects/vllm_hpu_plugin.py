@@ -8,13 +8,12 @@ from __future__ import annotations
 
 import re
 
-from parsers.base import Dialect, LineRule, Made, Sample, line_rule
+from parsers.base import Dialect, LineRule, Made, Sample, hpu_rule, line_rule
 from parsers.engine.signals import ConfigLine
 from parsers.rules.hpu_buckets import BUCKET_RULES
 from parsers.rules.hpu_memory import MEMORY_RULES
 from parsers.rules.hpu_misses import MISS_RULES
 from parsers.rules.hpu_warmup import WARMUP_RULES
-from parsers.rules.of_device import hpu_rule
 from warmup_insights.model.events import ConfigRecorded, Note
 
 _GENERATION = re.compile(r"\+(gaudi\d?)(?!\w)")
@@ -32,7 +31,6 @@ def _detected(match: re.Match[str]) -> Made:
 _RULES: tuple[LineRule, ...] = (
     hpu_rule(
         "detected_flags",
-        ("Detected flags: [", "Detected capabilities: ["),
         r"Detected (?P<kind>flags|capabilities): \[(?P<value>(?:[-+]\w{1,60} ?){0,100})\]",
         _detected,
         Sample(
@@ -49,10 +47,10 @@ _RULES: tuple[LineRule, ...] = (
             {"device_name": "gaudi"},
         ),
         Sample("Detected capabilities: [+index_copy]", {"device_name": None}),
+        hint=("Detected flags: [", "Detected capabilities: ["),
     ),
     hpu_rule(
         "bridge_value",
-        "PT_HPU_",
         r" (?P<key>PT_HPU_\w{1,80}) = ?(?P<value>[^\n]{0,200})$",
         ConfigLine,
         Sample(
@@ -62,14 +60,12 @@ _RULES: tuple[LineRule, ...] = (
     ),
     line_rule(
         "bridge_host",
-        ("Num CPU Cores", "CPU RAM"),
         r"(?P<key>Num CPU Cores|CPU RAM)\s{0,12}: (?P<value>[^\n]{1,60})$",
         ConfigLine,
         Sample("CPU RAM       : 1007 GB", {"key": "CPU RAM", "value": "1007 GB"}),
     ),
     hpu_rule(
         "bridge_box",
-        "PT BRIDGE CONFIGURATION",
         r"={3,60} (?:HABANA|HPU) PT BRIDGE CONFIGURATION",
         None,
         "============================= HPU PT BRIDGE CONFIGURATION ON RANK = 0 "
@@ -77,7 +73,6 @@ _RULES: tuple[LineRule, ...] = (
     ),
     hpu_rule(
         "experimental_variables",
-        "environment variables are considered experimental",
         r"Following (?P<text>environment variables are considered experimental: .{1,400})",
         Note,
         "WARNING 06-05 10:00:00 [runtime.py:30] Following environment variables are "

@@ -10,7 +10,8 @@ from __future__ import annotations
 import re
 import sys
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from itertools import chain
+from itertools import chain, groupby
+from os.path import commonprefix
 from typing import Any
 
 import msgspec
@@ -100,7 +101,11 @@ class Dispatcher:
         self, message: str, head: str, level: str | None, file: str | None
     ) -> tuple[LineRule, re.Match[str]] | None:
         tried: set[str] = set()
-        for hint in self._hints.findall(message):
+        found = self._hints.search(message)
+        while found is not None:
+            hint = found[0]
+            # The next one may begin inside it.
+            found = self._hints.search(message, found.start() + 1)
             if hint in tried:
                 continue
             tried.add(hint)
@@ -131,38 +136,27 @@ def _literals(rules: Iterable[LineRule]) -> tuple[str, ...]:
     return tuple(sorted({hint for rule in rules for hint in rule.hints}))
 
 
-Trie = dict[str, Any]
-
-
 def any_of(literals: Iterable[str]) -> str:
     """A pattern that finds any of the literals, the longest at a position first.
 
     Their common beginnings are written once: the standard library tries the branches of
     an alternation one after the other at every position; factored, it tries one or two.
     """
-    trie: Trie = {}
-    for literal in set(literals):
-        node = trie
-        for char in literal:
-            node = node.setdefault(char, {})
-        node[""] = {}
-    return _pattern(trie)
+    return _any_of_sorted(sorted(set(literals)))
 
 
-def _pattern(node: Trie) -> str:
+def _any_of_sorted(literals: list[str]) -> str:
+    if len(literals) < 2:
+        return re.escape("".join(literals))
     branches = []
-    for char in sorted(key for key in node if key):
-        text, child = char, node[char]
-        while len(child) == 1 and "" not in child:
-            ((following, child),) = child.items()
-            text += following
-        branches.append(re.escape(text) + _pattern(child))
-    if not branches:
-        return ""
+    for first, group in groupby(literals, key=lambda literal: literal[:1]):
+        if first:
+            alike = list(group)
+            begin = commonprefix([alike[0], alike[-1]])  # noqa: RUF071 - of texts
+            rests = [literal[len(begin) :] for literal in alike]
+            branches.append(re.escape(begin) + _any_of_sorted(rests))
     joined = branches[0] if len(branches) == 1 else f"(?:{'|'.join(branches)})"
-    if "" not in node:
-        return joined
-    return f"(?:{joined})?"
+    return joined if literals[0] else f"(?:{joined})?"
 
 
 Selector = Callable[[bytes], list[int]]

@@ -27,28 +27,6 @@ class Document(NamedTuple):
     """What is to know about how it was read, behind the name of the file."""
 
 
-_SORTED = (
-    "was read as its lines, the oldest first; they are numbered in that order, not by the "
-    "lines of the file"
-)
-
-
-def document_of(block: bytes) -> Document | None:
-    """The kind of a file that begins with this block; None for one whose lines stand for
-    themselves."""
-    kinds = (
-        Document(looks_like_notebook, "a notebook", notebook_text),
-        Document(looks_like_cloud_log, "a list of log entries", cloud_log_text, _SORTED),
-        Document(looks_like_csv_log, "a table of lines", csv_log_text, _SORTED),
-        Document(
-            looks_newest_first, "a log with its newest line first", oldest_first_text,
-            "has its newest line first; it was read from its end, and its lines are "
-            "numbered from there",
-        ),
-    )  # fmt: skip
-    return next((kind for kind in kinds if kind.is_this(block)), None)
-
-
 def looks_like_notebook(block: bytes) -> bool:
     """Whether a file that begins with this block is a notebook."""
     return block.lstrip()[:1] == b"{" and b'"cells"' in block[:200_000]
@@ -206,3 +184,20 @@ def oldest_first_text(data: bytes) -> str:
     """The lines from the last to the first."""
     lines = data.decode("utf-8", "replace").removesuffix("\n").split("\n")
     return "\n".join(reversed(lines))
+
+
+_SORTED = (
+    "was read as its lines, the oldest first; they are numbered in that order, not by the "
+    "lines of the file"
+)
+DOCUMENTS = (
+    Document(looks_like_notebook, "a notebook", notebook_text),
+    Document(looks_like_cloud_log, "a list of log entries", cloud_log_text, _SORTED),
+    Document(looks_like_csv_log, "a table of lines", csv_log_text, _SORTED),
+    Document(
+        looks_newest_first, "a log with its newest line first", oldest_first_text,
+        "has its newest line first; it was read from its end, and its lines are "
+        "numbered from there",
+    ),
+)  # fmt: skip
+"""A file that begins as none of these has lines that stand for themselves."""

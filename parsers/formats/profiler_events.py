@@ -96,6 +96,7 @@ def objects(blocks: Iterable[bytes], report: ParseReport) -> Iterator[dict[str, 
 
 def read_events(blocks: Iterable[bytes], report: ParseReport) -> Iterator[Event]:
     """The events of the run that a profile holds."""
+    report.lines = 1
     held: list[Event] = []
     started = False
     constants: dict[str, Any] = {}

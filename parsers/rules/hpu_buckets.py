@@ -8,10 +8,17 @@ from __future__ import annotations
 
 import re
 
-from parsers.base import LineRule, Made, Sample, line_rule, note_rule
+from parsers.base import (
+    LineRule,
+    Made,
+    Sample,
+    hpu_note,
+    hpu_rule,
+    line_rule,
+    note_rule,
+)
 from parsers.engine.convert import CUT_WORD, ints_of, names_of, phase_of, text_of
 from parsers.engine.signals import OmittedBucket
-from parsers.rules.of_device import hpu_note, hpu_rule
 from warmup_insights.model.events import (
     BucketRangesConfigured,
     BucketsGenerated,
@@ -60,7 +67,6 @@ PHASE = r"(?P<phase>[A-Za-z_]{3,20}(?: decode)?)"
 BUCKET_RULES: tuple[LineRule, ...] = (
     hpu_rule(
         "bucket_ranges",
-        "bucket config (min",
         rf"{PHASE} bucket config \((?P<parameters>min[\w, ]{{1,60}})\) "
         r"(?P<rest>bs:.{1,400})",
         _ranges,
@@ -91,7 +97,6 @@ BUCKET_RULES: tuple[LineRule, ...] = (
     ),
     hpu_rule(
         "buckets_generated",
-        "buckets",
         rf"Generated (?P<count>\d{{1,7}}) {PHASE} buckets"
         r"(?: \[(?P<dimensions>[\w, ]{2,60})\])?:\s{1,40}(?P<buckets>\[.*)",
         BucketsGenerated,
@@ -129,10 +134,10 @@ BUCKET_RULES: tuple[LineRule, ...] = (
             "[bs, query, num_blocks]: [(1, 2, 8), (2, 2, 8)]",
             {"phase": "spec_decode", "count": 12},
         ),
+        hint="buckets",
     ),
     hpu_rule(
         "buckets_omitted",
-        "Omitted ",
         rf"Omitted (?:(?P<count>\d{{1,7}}) |(?=[^:]{{1,40}}: \[)){PHASE} buckets"
         r"(?: (?P<reason>due to .{1,200}))?:?(?: (?P<buckets>\[.*))?",
         BucketsOmitted,
@@ -153,7 +158,6 @@ BUCKET_RULES: tuple[LineRule, ...] = (
     ),
     hpu_rule(
         "bucket_omitted_condition",
-        "'-> ",
         r"\s{0,8}\('(?:condition: )?(?P<condition>[^']{1,200})', '-> [^']{1,80}', "
         r"(?P<bucket>-?\d{1,12}(?:, -?\d{1,12}){1,4})\)",
         OmittedBucket,
@@ -168,7 +172,6 @@ BUCKET_RULES: tuple[LineRule, ...] = (
     ),
     hpu_rule(
         "bucket_environment",
-        "_BUCKET_",
         r"(?P<key>VLLM_(?:PROMPT|DECODE)_(?:BS|SEQ|QUERY|CTX|BLOCK)_BUCKET_"
         r"(?:MIN|STEP|MAX|LIMIT|PAD_MAX|PAD_PERCENT))=(?P<value>-?\d{1,12}) \(default:"
         r"(?P<default>[\w-]{0,20})",
@@ -185,10 +188,10 @@ BUCKET_RULES: tuple[LineRule, ...] = (
             "(default:32)",
             {"environment": {"VLLM_DECODE_BS_BUCKET_STEP": "4"}, "defaults": []},
         ),
+        hint="_BUCKET_",
     ),
     hpu_note(
         "bucket_setting_overwritten",
-        ("will be overwritten", " is higher than max_blocks"),
         r"Using Exponential Strategy - Your configuration .{1,200}|"
         r"VLLM_\w{1,60}(?:=\d{1,12})? is (?:higher|lower) than .{1,300}",
         "setting_ignored",
@@ -198,10 +201,10 @@ BUCKET_RULES: tuple[LineRule, ...] = (
         "higher than max_blocks=128. Your configuration "
         "VLLM_DECODE_BLOCK_BUCKET_MAX=4096 will be overwritten to "
         "VLLM_DECODE_BLOCK_BUCKET_MAX=128",
+        hint=("will be overwritten", " is higher than max_blocks"),
     ),
     hpu_rule(
         "bucket_strategy_overridden",
-        "Overriding bucketing strategy",
         r"Overriding bucketing strategy \w{1,60} with \w{1,60} due to "
         r"(?P<key>VLLM_EXPONENTIAL_BUCKETING)=(?P<value>\w{1,10})",
         _overridden,
@@ -214,7 +217,6 @@ BUCKET_RULES: tuple[LineRule, ...] = (
     ),
     hpu_note(
         "bucket_setting_old_name",
-        ("not set, using ", "VLLM_EXPONENTIAL_BUCKETING is deprecated"),
         r"VLLM_\w{1,60} not set, using VLLM_\w{1,60} value .{1,200}|"
         r"VLLM_EXPONENTIAL_BUCKETING is deprecated .{1,200}",
         "setting_renamed",
@@ -224,35 +226,33 @@ BUCKET_RULES: tuple[LineRule, ...] = (
     ),
     hpu_note(
         "no_buckets",
-        (
-            "No buckets could be captured",
-            "cannot be used with specified",
-            "Please adjust the bucketing configuration",
-        ),
         r"(?:No buckets could be captured|The current bucketing configuration|"
         r"Generated 0 \w{1,20} buckets).{1,400}",
         "no_buckets",
         "WARNING 10-01 07:43:17 [linear.py:300] No buckets could be captured with "
         "following config (min, step, max_warmup): bs:[1, 2, 4], seq:[1, 2, 4]",
+        hint=(
+            "No buckets could be captured",
+            "cannot be used with specified",
+            "Please adjust the bucketing configuration",
+        ),
     ),
     note_rule(
         "merged_prefill",
-        ("Merged prefill is enabled", "Merged prefill warmup is not", "cfg: ["),
         r"Merged prefill is enabled!.{0,200}|Merged prefill warmup is not implemented .{1,100}|"
         r"prompt (?:bs|seq|query|ctx) cfg: \[.{1,200}",
         "buckets",
         "INFO 07-03 07:43:17 [linear.py:300] prompt bs cfg: [1, 2, 4] -> [1, 1, 1]",
+        hint=("Merged prefill is enabled", "Merged prefill warmup is not", "cfg: ["),
     ),
     line_rule(
         "merged_prefill_heading",
-        "Overriding prompt bucketing",
         r"Overriding prompt bucketing settings!",
         None,
         "INFO 07-03 07:43:17 [linear.py:300] Overriding prompt bucketing settings!",
     ),
     hpu_rule(
         "bucketing_off",
-        ("Bucketing is OFF", "Bucketing is off"),
         r"Bucketing is (?:OFF\.|off - skipping.{0,60})",
         _bucketing_off,
         Sample(
@@ -262,7 +262,6 @@ BUCKET_RULES: tuple[LineRule, ...] = (
     ),
     line_rule(
         "bucketing_on",
-        "Bucketing is ON",
         r"Bucketing is ON\.",
         None,
         "INFO 11-20 07:31:58 [hpu_model_runner.py:1524] Bucketing is ON.",

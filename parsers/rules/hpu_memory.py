@@ -9,9 +9,8 @@ from __future__ import annotations
 
 import re
 
-from parsers.base import LineRule, Made, Sample, line_rule
+from parsers.base import LineRule, Made, Sample, fork_rule, hpu_rule, line_rule
 from parsers.engine.convert import convert_groups
-from parsers.rules.of_device import fork_rule, hpu_rule
 from warmup_insights.model.events import (
     KVCacheAllocated,
     MemoryBudgetSet,
@@ -92,7 +91,6 @@ _HPU_BUDGET = (
 MEMORY_RULES: tuple[LineRule, ...] = (
     fork_rule(
         "hpu_memory_took_v0",
-        ("of device memory", "Loading model weights took", "init_cache_engine took"),
         rf"(?P<words>{_V0_WORDS})(?: on [\w:]{{1,20}})? took(?: in total)? {TOOK}",
         _measured,
         Sample(
@@ -131,10 +129,14 @@ MEMORY_RULES: tuple[LineRule, ...] = (
                 "used_bytes": round(64.75 * GIB),
             },
         ),
+        hint=(
+            "of device memory",
+            "Loading model weights took",
+            "init_cache_engine took",
+        ),
     ),
     hpu_rule(
         "hpu_memory_took",
-        "of device memory",
         rf"(?P<words>{_STAGE_WORDS}) took {TOOK}",
         _measured,
         Sample(
@@ -149,10 +151,10 @@ MEMORY_RULES: tuple[LineRule, ...] = (
             "host memory (475.4 GiB/1007 GiB used)",
             {"stage": "kv_cache", "host_delta_bytes": round(-1.238 * MIB)},
         ),
+        hint="of device memory",
     ),
     line_rule(
         "hpu_memory_took_gb",
-        " took ",
         rf"(?P<words>{_STAGE_WORDS}) took (?P<delta_gib>-?\d{{1,6}}\.\d{{4}}) GB\s*$",
         _measured,
         Sample(
@@ -160,10 +162,10 @@ MEMORY_RULES: tuple[LineRule, ...] = (
             "0.1000 GB",
             {"stage": "wrap_graphs", "delta_bytes": round(0.1 * GIB)},
         ),
+        hint=" took ",
     ),
     fork_rule(
         "hpu_memory_budget",
-        "Free device memory: ",
         _HPU_BUDGET + rf"(?P<kv_cache_bytes>{SIZE}) reserved for KV cache\s*$",
         MemoryBudgetSet,
         Sample(
@@ -182,7 +184,6 @@ MEMORY_RULES: tuple[LineRule, ...] = (
     ),
     hpu_rule(
         "hpu_memory_budget_dummy_block",
-        "Free device memory: ",
         _HPU_BUDGET + rf"(?P<padding_bytes>{SIZE}) reserved for KV cache dummy block,? "
         rf"(?P<kv_cache_bytes>{SIZE}) reserved for usable KV cache",
         MemoryBudgetSet,
@@ -196,7 +197,6 @@ MEMORY_RULES: tuple[LineRule, ...] = (
     ),
     hpu_rule(
         "hpu_blocks_upstream",
-        "# hpu blocks",
         r"# hpu blocks: (?P<num_blocks>[\d,]{1,16}), "
         r"# CPU blocks: (?P<num_host_blocks>[\d,]{1,16})",
         KVCacheAllocated,
@@ -208,7 +208,6 @@ MEMORY_RULES: tuple[LineRule, ...] = (
     ),
     fork_rule(
         "hpu_blocks",
-        "# HPU blocks",
         r"# HPU blocks: (?P<num_blocks>[\d,]{1,16}), "
         r"# CPU blocks: (?P<num_host_blocks>[\d,]{1,16})",
         KVCacheAllocated,
@@ -220,7 +219,6 @@ MEMORY_RULES: tuple[LineRule, ...] = (
     ),
     hpu_rule(
         "hpu_usable_blocks",
-        "Usable num_blocks: ",
         r"Usable num_blocks: (?P<num_blocks>\d{1,12}), actual allocated num_blocks"
         r"(?: ?(?P<across>\(max across layers\))?: (?P<allocated>\d{1,16}) "
         r"\(_PAD_BLOCK_ID=(?P<pad_block>\d{1,12}), _PAD_SLOT_ID=(?P<pad_slot>-?\d{1,16})\))?",

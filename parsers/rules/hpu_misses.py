@@ -6,8 +6,7 @@ Source: vllm-gaudi `extension/bucketing/common.py` and `hpu_model_runner.py`; vl
 
 from __future__ import annotations
 
-from parsers.base import LineRule, Sample
-from parsers.rules.of_device import gaudi_rule, hpu_note, hpu_rule
+from parsers.base import LineRule, Sample, gaudi_rule, hpu_note, hpu_rule
 from warmup_insights.model.events import BucketMiss
 
 _NUMBER = r"(?:np\.u?int\d{1,2}\(\d{1,12}\)|\d{1,12})"
@@ -17,7 +16,6 @@ _SHAPE = rf"{_NUMBER}(?:, ?{_NUMBER}){{0,5}}"
 MISS_RULES: tuple[LineRule, ...] = (
     hpu_rule(
         "bucket_miss_configuration",
-        "was not warmed-up",
         r"Configuration: (?:rank )?\((?:\d{1,5}, )?'?(?P<phase>[a-z_]{6,16})'?, "
         rf"(?P<shape>{_SHAPE})\) was not warmed-up!",
         BucketMiss,
@@ -43,7 +41,6 @@ MISS_RULES: tuple[LineRule, ...] = (
     ),
     gaudi_rule(
         "bucket_miss_unified",
-        "was not warmed-up",
         # Three sizes; before them causal, shared and unique part, each a letter or a dash,
         # and behind them the number of logits (`hpu_model_runner.py _check_unified_config`).
         r"Configuration: \((?:query, shared_blocks, unique_blocks\) \(|'[c-][s-][u-]', )"
@@ -64,7 +61,6 @@ MISS_RULES: tuple[LineRule, ...] = (
     ),
     hpu_rule(
         "bucket_miss_fallback",
-        ("was not prepared", "was not previously warmed up"),
         r"(?P<phase>Prompt|Decode|Unified) bucket for "
         rf"(?P<shape>\({_SHAPE}\)) ?was not (?:prepared|previously warmed up)"
         rf"(?:\. Adding new bucket: (?P<fallback>\({_SHAPE}\)))?",
@@ -87,7 +83,6 @@ MISS_RULES: tuple[LineRule, ...] = (
     ),
     hpu_note(
         "bucket_fallback_capped",
-        "exceeds max prepared decode bucket ctx",
         r"Fallback ctx (?P<num_blocks>\d{1,12}) exceeds max prepared decode bucket ctx "
         r"(?P<max_blocks>\d{1,12}), capping",
         "capped",
@@ -97,7 +92,6 @@ MISS_RULES: tuple[LineRule, ...] = (
     ),
     hpu_note(
         "bucket_not_found",
-        ("Couldn't find a bucket", "No bucket found for"),
         r"Couldn't find a bucket for value: .{1,200}|"
         rf"No bucket found for: (?P<shape>\({_SHAPE}\))",
         "no_bucket",

@@ -9,11 +9,10 @@ from __future__ import annotations
 import re
 from functools import lru_cache
 
-from parsers.base import LineRule, Made, Sample
+from parsers.base import LineRule, Made, Sample, fork_rule, gaudi_rule, hpu_rule
 from parsers.engine.convert import phase_of
 from parsers.engine.signals import MixedPrompt, StepLine
 from parsers.rules.hpu_memory import SIZE
-from parsers.rules.of_device import fork_rule, gaudi_rule, hpu_rule
 from warmup_insights.model.events import Bucket, CaptureSummary, WarmupFinished
 from warmup_insights.units import GIB, MIB, parse_bytes
 
@@ -96,7 +95,6 @@ _FREE = r"(?: free_mem:(?P<free>-?[\d.]{0,20} ?[KMGT]?i?B?))?"
 WARMUP_RULES: tuple[LineRule, ...] = (
     hpu_rule(
         "warmup_step",
-        "[Warmup][",
         _STEP_HEAD.format(phase=r"(?:Graph/)?[A-Za-z]{5,8}")
         + r"batch_size:(?P<batch_size>\d{1,9}) (?:query_len|seq_len|num_blocks)"
         r":(?P<query_len>\d{1,9})"
@@ -148,7 +146,6 @@ WARMUP_RULES: tuple[LineRule, ...] = (
     ),
     fork_rule(
         "warmup_step_mixed",
-        "[Warmup][Graph/mix/",
         _STEP_HEAD.format(phase="Graph/mix/(?:prompt|decode)")
         + r"batch_size:(?P<batch_size>\d{1,9}) query_len:(?P<query_len>\d{1,9}) "
         r"num_blocks:(?P<num_blocks>\d{1,9})" + _FREE,
@@ -169,10 +166,10 @@ WARMUP_RULES: tuple[LineRule, ...] = (
                 "bucket": (16, 1, 8599),
             },
         ),
+        hint="[Warmup][Graph/mix/",
     ),
     gaudi_rule(
         "warmup_step_unified",
-        "[Warmup][Unified",
         _STEP_HEAD.format(phase="Unified CFG")
         + r"query_len:(?P<query>\d{1,9}) shared_blocks:(?P<shared>\d{1,9}) "
         r"unique_blocks:(?P<unique>\d{1,9}) \((?P<causal>(?:non )?causal)\)" + _FREE,
@@ -186,7 +183,6 @@ WARMUP_RULES: tuple[LineRule, ...] = (
     ),
     hpu_rule(
         "warmup_step_multimodal",
-        ("[Warmup][Graph/Multimodal", "[Warmup][Multimodal"),
         _STEP_HEAD.format(phase=r"(?:Graph/)?Multimodal(?:\((?P<modality>\w{1,30})\))?")
         + r"batch_size:(?P<batch_size>\d{1,9}) seq_len:\d{1,9} "
         r"(?:img_args|num_patches|resolution):(?P<first>\d{1,9})(?:X(?P<second>\d{1,9}))?"
@@ -214,10 +210,10 @@ WARMUP_RULES: tuple[LineRule, ...] = (
             "batch_size:1 seq_len:2048 num_patches:6400 free_mem:15.26 GiB",
             {"bucket": (6400,), "is_over": False, "mode": "eager"},
         ),
+        hint=("[Warmup][Graph/Multimodal", "[Warmup][Multimodal"),
     ),
     hpu_rule(
         "capture_summary",
-        "captured:",
         r"(?:Graph/)?(?P<phase>Prompt|Decode|Multimodal|prompt|decode) "
         r"captured:(?P<captured_reported>\d{1,7})(?: \((?P<percent_reported>[\d.]{1,8})%\))?"
         rf"(?: used_mem:(?P<used_bytes>{SIZE}))?(?: buckets:(?P<buckets>\[(?:[^.\]]|\.(?!\.))*\]))?",
@@ -256,7 +252,6 @@ WARMUP_RULES: tuple[LineRule, ...] = (
     ),
     hpu_rule(
         "warmup_finished",
-        "Warmup finished in",
         r"Warmup finished in (?P<duration_s>[\d.]{1,12}) secs, "
         rf"allocated (?P<allocated_bytes>{SIZE}) of device memory",
         WarmupFinished,
@@ -268,7 +263,6 @@ WARMUP_RULES: tuple[LineRule, ...] = (
     ),
     hpu_rule(
         "warmup_skipped",
-        ("Skipping warmup", "Forcing warmup off"),
         r"Skipping warmup\.\.\.|HPU warmup is currently not supported in V1\. "
         r"Forcing warmup off",
         WarmupFinished,

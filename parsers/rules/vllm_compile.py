@@ -40,14 +40,13 @@ def _compile_started(match: re.Match[str]) -> list[Made]:
 
 def _compile(
     rule: str,
-    hint: str,
     pattern: str,
     what: str,
     *samples: Sample,
     cached: bool = False,
 ) -> LineRule:
     return line_rule(
-        rule, hint, pattern, CompileFinished, *samples,
+        rule, pattern, CompileFinished, *samples,
         fixed={"what": what, "from_cache": cached},
     )  # fmt: skip
 
@@ -81,7 +80,6 @@ def _cache_key(match: re.Match[str]) -> Made:
 COMPILE_RULES: tuple[LineRule, ...] = (
     _compile(
         "compile_dynamo",
-        "Dynamo bytecode transform time",
         rf"{PART}Dynamo bytecode transform time: {SECONDS} s",
         "dynamo",
         Sample(
@@ -92,7 +90,6 @@ COMPILE_RULES: tuple[LineRule, ...] = (
     ),
     _compile(
         "compile_graph",
-        "Compiling a graph for",
         rf"{PART}Compiling a graph for (?P<detail>[^\n]{{1,60}}?) takes {SECONDS} s",
         "graph",
         Sample(
@@ -103,7 +100,6 @@ COMPILE_RULES: tuple[LineRule, ...] = (
     ),
     _compile(
         "compile_cached",
-        "Directly load the compiled graph",
         rf"{PART}Directly load the compiled graph(?:\(s\))? for (?P<detail>[^\n]{{1,60}}?) from the "
         rf"cache(?:, took {SECONDS} s)?",
         "graph",
@@ -116,7 +112,6 @@ COMPILE_RULES: tuple[LineRule, ...] = (
     ),
     _compile(
         "compile_total",
-        "torch.compile t",
         rf"{PART}torch\.compile (?:takes|took) {SECONDS} s in total",
         "total",
         Sample(
@@ -126,7 +121,6 @@ COMPILE_RULES: tuple[LineRule, ...] = (
     ),
     _compile(
         "compile_aot",
-        "Directly load AOT compilation",
         rf"{PART}Directly load AOT compilation from path (?P<detail>\S{{1,300}})",
         "aot",
         Sample(
@@ -138,7 +132,6 @@ COMPILE_RULES: tuple[LineRule, ...] = (
     ),
     _compile(
         "compile_and_profile",
-        "torch.compile and initial profiling",
         rf"{PART}torch\.compile and initial profiling(?:/warmup run together| run) took "
         rf"{SECONDS} s in total",
         "total_with_profile_run",
@@ -155,7 +148,6 @@ COMPILE_RULES: tuple[LineRule, ...] = (
     ),
     line_rule(
         "profile_run_took",
-        "Initial profiling/warmup run took",
         rf"{TAG}Initial profiling/warmup run took {SECONDS} s",
         _profiled_model,
         Sample(
@@ -166,7 +158,6 @@ COMPILE_RULES: tuple[LineRule, ...] = (
     ),
     line_rule(
         "compile_started",
-        ("for vLLM's torch.compile", "Starting torch.compile"),
         rf"{TAG}(?:Using cache directory: (?P<path>.{{1,300}}) for vLLM's torch\.compile|"
         r"Starting torch\.compile\s*$)",
         _compile_started,
@@ -178,7 +169,6 @@ COMPILE_RULES: tuple[LineRule, ...] = (
     ),
     phase_end(
         "compile_saved",
-        "saved AOT compiled function",
         rf"{TAG}saved AOT compiled function to (?P<path>\S{{1,300}})",
         "compile",
         Sample(
@@ -188,7 +178,6 @@ COMPILE_RULES: tuple[LineRule, ...] = (
     ),
     line_rule(
         "compile_cache_factor",
-        ("'VLLM_", "'XDG_", "'CUDA_", "'LOCAL_RANK", "'RAY_", "'NCCL_", "'TORCH"),
         r"[ {]?'(?P<name>[A-Za-z_][A-Za-z0-9_]{1,99})': (?P<value>.{1,300}?)[,}]?\s*$",
         _cache_factor,
         Sample(
@@ -199,10 +188,10 @@ COMPILE_RULES: tuple[LineRule, ...] = (
         levels=("DEBUG",),
         files=("backends.py",),
         startup_only=True,
+        hint=("'VLLM_", "'XDG_", "'CUDA_", "'LOCAL_RANK", "'RAY_", "'NCCL_", "'TORCH"),
     ),
     line_rule(
         "compile_cache_factors_end",
-        "Vllm config hash: ",
         r"Vllm config hash: \S{1,100}",
         CacheFactor,
         "(EngineCore pid=42) DEBUG 06-20 14:50:56 [compilation/backends.py:1091] Vllm "
@@ -212,13 +201,6 @@ COMPILE_RULES: tuple[LineRule, ...] = (
     ),
     line_rule(
         "compile_artifact_frame",
-        (
-            "/torch_compile_cache/",
-            "/torch_aot_compile/",
-            "/standalone_compile.py",
-            "/compilation/caching.py",
-            "_dynamo/aot_compile.py",
-        ),
         r'\s{0,40}File "(?P<path>[^"]{1,400}?(?:/torch_compile_cache/|/torch_aot_compile/|'
         r"_inductor/standalone_compile\.py|vllm/compilation/caching\.py|"
         r'_dynamo/aot_compile\.py)[^"]{0,400})", line \d',
@@ -234,7 +216,6 @@ COMPILE_RULES: tuple[LineRule, ...] = (
     ),
     line_rule(
         "compile_cache_key",
-        "torch.compile cache factors: ",
         rf"{TAG}(?P<text>torch\.compile cache factors: (?:env=(?P<env>\S{{1,100}}) )?"
         r"cfg=(?P<config>\S{1,100}) comp=(?P<compiler>\S{1,100}) code=(?P<code>\S{1,100}) "
         r"dir=\S{1,300})",
@@ -258,7 +239,6 @@ COMPILE_RULES: tuple[LineRule, ...] = (
     ),
     note_rule(
         "compile_aot_refused",
-        ("Cannot load aot compilation", "Compiling model again due to a load failure"),
         rf"{TAG}(?:Cannot load aot compilation from path|Compiling model again due to a load "
         r"failure from) (?P<path>\S{1,300}), (?:error|reason): (?P<reason>.{0,300})",
         "compile",
@@ -271,7 +251,6 @@ COMPILE_RULES: tuple[LineRule, ...] = (
     ),
     note_rule(
         "compile_cache_off",
-        "torch.compile cache is disabled",
         rf"{TAG}vLLM's torch\.compile cache is disabled\.",
         "compile",
         "INFO 09-16 20:03:10 [backends.py:1090] vLLM's torch.compile cache is disabled.",
@@ -279,7 +258,6 @@ COMPILE_RULES: tuple[LineRule, ...] = (
     ),
     line_rule(
         "compile_note",
-        ("Cache the graph of", "unable to save AOT", "Saved compiler manager cache"),
         rf"{TAG}(?P<text>Cache the graph of .{{1,100}}|"
         r"unable to save AOT compiled function to .{1,200}|"
         r"Saved compiler manager cache in .{1,40})",

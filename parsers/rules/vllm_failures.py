@@ -8,7 +8,7 @@ from __future__ import annotations
 import re
 from typing import Any
 
-from parsers.base import NO_LEVEL, Build, LineRule, Made, Sample, line_rule
+from parsers.base import NO_LEVEL, Build, LineRule, Made, Sample, hpu_rule, line_rule
 from parsers.engine.signals import (
     AT_WORK,
     EXECUTING,
@@ -21,7 +21,6 @@ from parsers.engine.signals import (
     FrameSeen,
     PackageFrame,
 )
-from parsers.rules.of_device import hpu_rule
 from warmup_insights.model.events import SERVER_START
 from warmup_insights.model.failure_text import CARRIERS, refusal
 
@@ -169,16 +168,13 @@ _NCCL_FAILED = (
 def _raised(name: str, makes: Build, *samples: Sample, **more: Any) -> LineRule:
     """A line with an error as Python prints one."""
     pattern = rf"{_ERROR}: .{{1,1500}}|(?:{'|'.join(_WITHOUT_TEXT)})\s*$"
-    return line_rule(name, (*_NAMES, *_WITHOUT_TEXT), pattern, makes, *samples, **more)
+    hint = (*_NAMES, *_WITHOUT_TEXT)
+    return line_rule(name, pattern, makes, *samples, hint=hint, **more)
 
 
 FAILURE_RULES: tuple[LineRule, ...] = (
     line_rule(
         "error_followed",
-        (
-            "During handling of the above exception",
-            "The above exception was the direct cause",
-        ),
         r"During handling of the above exception, another|"
         r"The above exception was the direct cause of",
         ErrorFollowed,
@@ -186,7 +182,6 @@ FAILURE_RULES: tuple[LineRule, ...] = (
     ),
     line_rule(
         "call_failed",
-        "Invocation of ",
         r"Invocation of \w{1,60} method failed",
         # `v1/engine/core.py`, `_invoke_utility_method`.
         CallFailed,
@@ -196,7 +191,6 @@ FAILURE_RULES: tuple[LineRule, ...] = (
     ),
     line_rule(
         "error_ignored",
-        "Exception ignored ",
         r"Exception ignored (?:in|on|while)\b",
         ErrorIgnored,
         # `sys.unraisablehook`: in a destructor, at the exit.
@@ -218,7 +212,6 @@ FAILURE_RULES: tuple[LineRule, ...] = (
     ),
     line_rule(
         "failure_repr",
-        ("Error('", 'Error("'),
         # Triton `compiler/errors.py`: below the source of a kernel stands what was raised.
         r"(?P<name>[A-Z]\w{1,60}Error)\(['\"](?P<text>.{1,1000})",
         _repr,
@@ -233,10 +226,10 @@ FAILURE_RULES: tuple[LineRule, ...] = (
         ),
         levels=("ERROR", "CRITICAL", NO_LEVEL),
         not_files=(*_OF_REQUESTS, _LOOP),
+        hint=("Error('", 'Error("'),
     ),
     line_rule(
         "failure_raised_in_request",
-        ("DeadError: ", "OutOfMemoryError: "),
         rf"{_OF_ENGINES}.{{1,1500}}",
         _failure(None),
         Sample(
@@ -252,7 +245,6 @@ FAILURE_RULES: tuple[LineRule, ...] = (
     ),
     line_rule(
         "request_failed",
-        (*_NAMES, *_WITHOUT_TEXT),
         rf"(?!{_OF_ENGINES})(?:{_ERROR}: |(?:{'|'.join(_WITHOUT_TEXT)})\s*$)",
         FrameSeen,
         "ERROR 05-01 01:52:15 [hermes_tool_parser.py:110] "
@@ -261,6 +253,7 @@ FAILURE_RULES: tuple[LineRule, ...] = (
         fixed={"phase": IN_REQUEST},
         levels=("ERROR", "CRITICAL"),
         files=_OF_REQUESTS,
+        hint=(*_NAMES, *_WITHOUT_TEXT),
     ),
     _raised(
         "failure_raised_in_plugin",
@@ -286,7 +279,6 @@ FAILURE_RULES: tuple[LineRule, ...] = (
     ),
     line_rule(
         "failure_before_main",
-        "An attempt has been made to start a new process before",
         # multiprocessing raises a text that begins on the line below its kind
         # (CPython `multiprocessing/spawn.py _check_not_importing_main`).
         r"\s{0,20}An attempt has been made to start a new process before the\s*$",
@@ -325,7 +317,6 @@ FAILURE_RULES: tuple[LineRule, ...] = (
     ),
     line_rule(
         "failure_arguments",
-        ": error: ",
         # argparse, below the line of its usage (vLLM `utils/argparse_utils.py`).
         r"(?:vllm(?: [\w-]{1,20})?|api_server\.py): error: .{1,1500}",
         _failure(None, bare=True),
@@ -337,7 +328,6 @@ FAILURE_RULES: tuple[LineRule, ...] = (
     ),
     line_rule(
         "failure_validation",
-        ("Value error, ", "Assertion failed, "),
         r"\s{0,8}(?:Value error|Assertion failed), .{1,600}",
         _refused,
         Sample(
@@ -350,13 +340,6 @@ FAILURE_RULES: tuple[LineRule, ...] = (
     ),
     line_rule(
         "failure_memory",
-        (
-            "out of memory",
-            "synStatus",
-            "FATAL ERROR",
-            "Allocation failed for size",
-            "RESOURCE_EXHAUSTED",
-        ),
         rf"(?!{_ERROR}: ).{{0,300}}?(?:[Oo]ut of memory|synStatus|FATAL ERROR ::|"
         r"Allocation failed for size::|RESOURCE_EXHAUSTED).{0,600}",
         _failure(None),
@@ -366,10 +349,16 @@ FAILURE_RULES: tuple[LineRule, ...] = (
             {"kind": None, "is_bare": False},
         ),
         levels=("ERROR", "CRITICAL"),
+        hint=(
+            "out of memory",
+            "synStatus",
+            "FATAL ERROR",
+            "Allocation failed for size",
+            "RESOURCE_EXHAUSTED",
+        ),
     ),
     hpu_rule(
         "failure_memory_bridge",
-        ("Allocation failed for size::", "FATAL ERROR :: MODULE:PT_"),
         rf"{_NO_REPORT}.{{0,200}}?(?:FATAL ERROR :: MODULE:PT_|Allocation failed for size::)"
         r".{1,600}",
         _failure(None),
@@ -382,7 +371,6 @@ FAILURE_RULES: tuple[LineRule, ...] = (
     ),
     line_rule(
         "failure_assertion",
-        "assert ",
         r"\s{0,12}(?P<text>assert \S.{0,300})",
         AssertionSeen,
         Sample(
@@ -394,7 +382,6 @@ FAILURE_RULES: tuple[LineRule, ...] = (
     ),
     line_rule(
         "failure_of_runpod",
-        ("Error initializing vLLM engine: ", "Uncaught exception | <class '"),
         # RunPod's worker-vllm `src/engine.py`, and `rp_job.py` of RunPod's library.
         r".{0,120}?(?:(?=Error initializing vLLM engine: )|"
         r"Uncaught exception \| <class '(?P<name>[\w.]{1,80})'>; )"
@@ -419,7 +406,6 @@ FAILURE_RULES: tuple[LineRule, ...] = (
     ),
     line_rule(
         "failure_frame",
-        tuple(f", in {name}" for name in _FRAMES),
         r'\s{0,20}File "[^"]{1,140}/(?:vllm|tpu_inference)[^"]{1,150}", line \d{1,7}, in '
         rf"(?P<name>{'|'.join(_FRAMES)})\s*$",
         _frame,
@@ -442,10 +428,10 @@ FAILURE_RULES: tuple[LineRule, ...] = (
             {"phase": "graph_capture"},
         ),
         startup_only=True,
+        hint=tuple(f", in {name}" for name in _FRAMES),
     ),
     line_rule(
         "failure_frame_compiler",
-        "/torch/_inductor/compile_fx.py",
         # All of its functions compile but two, which run what was compiled.
         r'\s{0,20}File "[^"]{1,200}/torch/_inductor/compile_fx\.py", line \d{1,7}, in '
         r"(?!wrapper\b|run\b)\w{1,60}\s*$",
@@ -457,7 +443,6 @@ FAILURE_RULES: tuple[LineRule, ...] = (
     ),
     line_rule(
         "failure_frame_capture",
-        ("output = self.runnable(", "torch/cuda/graphs.py"),
         # Of `compilation/cuda_graph.py` what runs inside `torch.cuda.graph`; without a
         # capture it returns what the same call gives.
         r"\s{0,20}(?:output = self\.runnable\(\*args, \*\*kwargs\)|"
@@ -472,7 +457,6 @@ FAILURE_RULES: tuple[LineRule, ...] = (
     ),
     line_rule(
         "failure_frame_called",
-        "model_runner.capture_model()",
         # `v1/worker/gpu_worker.py`, where a page left out the functions.
         r"\s{0,20}(?:\w{1,40} = )?self\.model_runner\.capture_model\(\)\s*$",
         FrameSeen,
@@ -482,7 +466,6 @@ FAILURE_RULES: tuple[LineRule, ...] = (
     ),
     line_rule(
         "failure_package",
-        '.py", line ',
         # Not what runs others or carries what they gave it. The functions of `failure_frame`,
         # and what `failure_frame_compiler`, `compile_artifact_frame` and `failure_import`
         # read, have rules of their own.
@@ -502,20 +485,20 @@ FAILURE_RULES: tuple[LineRule, ...] = (
         ),
         # Of an engine that served they are read below what announces its end.
         startup_only=True,
+        hint='.py", line ',
     ),
     line_rule(
         "failure_frame_server",
-        "/uvicorn/",
         # vLLM gives its server to uvicorn, which reads certificates then (`config.py load`).
         r'\s{0,20}File "[^"]{1,200}/uvicorn/(?:config\.py", line \d{1,7}, in \w{1,60}|'
         r'server\.py", line \d{1,7}, in startup)\s*$',
         FrameSeen,
         '(APIServer pid=1)   File "/x/uvicorn/config.py", line 434, in load',
         fixed={"phase": SERVER_START},
+        hint="/uvicorn/",
     ),
     line_rule(
         "failure_import",
-        ", in <module>",
         # Of an installed vLLM, or one in its source folder.
         r'\s{0,20}File "[^"]{1,150}(?:-packages|/vllm)/vllm/[^"]{1,150}", line \d{1,7}, '
         r"in <module>\s*$",
@@ -527,9 +510,6 @@ FAILURE_RULES: tuple[LineRule, ...] = (
     ),
     line_rule(
         "failure_method",
-        tuple(
-            f"Error executing method {q}{name}" for name in _FRAMES for q in ("", "'")
-        ),
         rf"Error executing method '?(?P<name>{'|'.join(_FRAMES)})\b",
         _frame,
         Sample(
@@ -544,18 +524,6 @@ FAILURE_RULES: tuple[LineRule, ...] = (
     ),
     line_rule(
         "failure_heading",
-        (
-            "failed to start",
-            "hit an exception",
-            "encountered a fatal error",
-            "Uncaught exception",
-            "died unexpectedly",
-            "Exception in worker",
-            "Got fatal signal from worker",
-            "output_handler failed",
-            "background task failed",
-            "while running API servers",
-        ),
         r".{0,120}?(?:Engine background task failed|EngineCore(?:Proc)? failed to start|WorkerProc failed to start|"
         r"(?:EngineCore|WorkerProc) hit an exception|EngineCore(?:Proc)? encountered a fatal error|"
         r"Uncaught exception|died unexpectedly|Engine process failed to start|"
@@ -578,7 +546,6 @@ FAILURE_RULES: tuple[LineRule, ...] = (
     ),
     line_rule(
         "failure_iteration",
-        "Engine iteration timed out",
         r"Engine iteration timed out.{0,100}",
         _failure_at_work,
         Sample(
@@ -590,7 +557,6 @@ FAILURE_RULES: tuple[LineRule, ...] = (
     ),
     line_rule(
         "failure_server",
-        "Application startup failed",
         # uvicorn `lifespan/on.py`, of any web server.
         r"(?:ERROR:    )?Application startup failed.{0,100}",
         _failure("error", heading=True, bare=True),
@@ -601,7 +567,6 @@ FAILURE_RULES: tuple[LineRule, ...] = (
     ),
     line_rule(
         "failure_bind",
-        "error while attempting to bind on address",
         # uvicorn `server.py startup`.
         r"(?:ERROR:    )?(?P<text>\[Errno \d{1,3}\] error while attempting to bind on "
         r"address .{1,200})",
@@ -614,7 +579,6 @@ FAILURE_RULES: tuple[LineRule, ...] = (
     ),
     line_rule(
         "failure_core_gone",
-        "engine core exited unexpectedly",
         r"\[shutdown\] MPClient: engine core exited unexpectedly.{0,100}",
         _failure("error", heading=True),
         Sample(
@@ -626,7 +590,6 @@ FAILURE_RULES: tuple[LineRule, ...] = (
     ),
     line_rule(
         "killed",
-        ("Killed", "SIGKILL", "OOMKilled"),
         # What a supervisor or a shell states: gunicorn, torch elastic, subprocess, fish,
         # kubectl.
         rf"{_NO_REPORT}"
@@ -643,7 +606,6 @@ FAILURE_RULES: tuple[LineRule, ...] = (
     ),
     line_rule(
         "killed_worker",
-        "died, exit code: -9",
         r"Worker \S{1,60} pid \d{1,9} died, exit code: -9\b",
         _failure("killed"),
         Sample(
@@ -656,15 +618,6 @@ FAILURE_RULES: tuple[LineRule, ...] = (
     ),
     line_rule(
         "failure_thrown",
-        (
-            "what():",
-            "CUDA error",
-            "CUDA Error",
-            "Cuda error",
-            "Cuda failure",
-            "HIP error",
-            ": stack frame size (",
-        ),
         # LLVM ends the process at an error in the code of a kernel.
         r"(?:\s{0,4}what\(\):\s{1,4}(?=\S)|(?=(?:CUDA|Cuda|HIP) (?:[Ee]rror|failure)\b ?[:(])|"
         r"(?=error: \S{1,200}: stack frame size \(\d{1,9}\) exceeds limit))(?P<text>.{1,600})",
@@ -682,10 +635,18 @@ FAILURE_RULES: tuple[LineRule, ...] = (
             },
         ),
         levels=(NO_LEVEL,),
+        hint=(
+            "what():",
+            "CUDA error",
+            "CUDA Error",
+            "Cuda error",
+            "Cuda failure",
+            "HIP error",
+            ": stack frame size (",
+        ),
     ),
     line_rule(
         "failure_watchdog",
-        "Watchdog caught collective operation timeout",
         # torch `csrc/distributed/c10d/ProcessGroupNCCL.cpp`, which ends the process.
         r"(?:.{0,120}\] )?(?P<text>Watchdog caught collective operation timeout: .{1,600})",
         _thrown,
@@ -705,15 +666,6 @@ FAILURE_RULES: tuple[LineRule, ...] = (
     ),
     line_rule(
         "failure_of_a_build",
-        (
-            ": cannot find -l",
-            ": fatal error: ",
-            "nvcc fatal",
-            "ptxas fatal",
-            "; fatal   : ",
-            "CUDA compiler and CUDA toolkit headers are incompatible",
-            "/bin/sh: ",
-        ),
         # The linker, the compilers of C and CUDA, the shell that starts them.
         r"(?:\S{1,300}: )?(?:cannot find -l|fatal error: |nvcc fatal|ptxas fatal).{1,300}|"
         r"ptxas \S{1,100}, line \d{1,6}; fatal   : .{1,300}|"
@@ -733,10 +685,18 @@ FAILURE_RULES: tuple[LineRule, ...] = (
         ),
         levels=(NO_LEVEL, "ERROR"),
         startup_only=True,
+        hint=(
+            ": cannot find -l",
+            ": fatal error: ",
+            "nvcc fatal",
+            "ptxas fatal",
+            "; fatal   : ",
+            "CUDA compiler and CUDA toolkit headers are incompatible",
+            "/bin/sh: ",
+        ),
     ),
     line_rule(
         "failure_of_nccl",
-        "NCCL WARN ",
         # NCCL `src/debug.cc` with what failed, above the error of torch or vLLM that has its
         # class alone; also its hints and what follows when another rank has ended.
         # `ras/` serves those who look at a job: no rank waits for it.
@@ -758,7 +718,6 @@ FAILURE_RULES: tuple[LineRule, ...] = (
     ),
     line_rule(
         "failure_of_ucx",
-        "UCX  ERROR ",
         # UCX `ucs/debug/log.c`, above the error of nixl that has its class alone.
         r"\[\d{1,12}\.\d{1,9}\] \[.{1,300}?(?P<text>UCX  ERROR .{1,400})",
         lambda match: FailureLine(match["text"], is_bare=True, is_detail=True),
@@ -776,7 +735,6 @@ FAILURE_RULES: tuple[LineRule, ...] = (
     ),
     line_rule(
         "failure_of_a_kernel",
-        "This kernel only supports sm",
         # vLLM `csrc/cutlass_extensions/common.hpp`, which then ends the kernel.
         r"This kernel only supports sm_?\d{2,3}\w?(?=\.?\s{0,4}$)",
         lambda match: FailureLine(match[0], is_bare=True, is_detail=True),
@@ -789,11 +747,6 @@ FAILURE_RULES: tuple[LineRule, ...] = (
     ),
     line_rule(
         "rocm_fatal",
-        (
-            "Memory access fault by GPU ",
-            "HW Exception by GPU ",
-            "borting with error : HSA_STATUS_ERROR",
-        ),
         # ROCm's runtimes end the process: `runtime.cpp VMFaultHandler` and
         # `HwExceptionHandler`, clr `rocdevice.cpp callbackQueue`.
         r"(?:Memory access fault|HW Exception) by GPU node-\d{1,6} \(Agent handle: .{1,200}|"
@@ -827,18 +780,6 @@ FAILURE_RULES: tuple[LineRule, ...] = (
     ),
     line_rule(
         "signal_fatal",
-        (
-            "*** SIG",
-            "Fatal Python error: ",
-            "Failed: Cuda error ",
-            "Abort was called at ",
-            "Illegal instruction",
-            "Bus error",
-            "Segmentation fault",
-            "Segfault encountered",
-            ": symbol lookup error: ",
-            "UCX library was compiled with",
-        ),
         r"\*\*\* SIG(?!TERM|INT)[A-Z]{2,8} received (?:by PID \d{1,9}|at time=\d{1,12})"
         r".{0,200}|Fatal Python error: (?!Error in atexit).{1,200}|"
         # vLLM `csrc/custom_all_reduce.cuh` (CUDACHECK) ends its process then.
@@ -879,5 +820,17 @@ FAILURE_RULES: tuple[LineRule, ...] = (
             },
         ),
         levels=(NO_LEVEL,),
+        hint=(
+            "*** SIG",
+            "Fatal Python error: ",
+            "Failed: Cuda error ",
+            "Abort was called at ",
+            "Illegal instruction",
+            "Bus error",
+            "Segmentation fault",
+            "Segfault encountered",
+            ": symbol lookup error: ",
+            "UCX library was compiled with",
+        ),
     ),
 )

@@ -13,13 +13,14 @@ from parsers.base import (
     LineRule,
     Made,
     Sample,
+    cuda_note,
+    cuda_rule,
     line_rule,
     note_rule,
     phase_end,
     phase_start,
 )
 from parsers.engine.signals import BarUpdate, LazyCaptureFinished, LazyCaptureStarted
-from parsers.rules.of_device import cuda_note, cuda_rule
 from warmup_insights.model.events import (
     GraphMemoryEstimated,
     GraphsCaptured,
@@ -108,19 +109,6 @@ BAR_NAMES = (
 GRAPH_RULES: tuple[LineRule, ...] = (
     line_rule(
         "progress_bar",
-        (
-            "Capturing ",
-            "warmup processing",
-            "Unified Attention warmup",
-            "checkpoint shards",
-            "loading shards",
-            "Loading safetensors using",
-            "JIT kernel warmup (",
-            "Compiling CuTeDSL kernels",
-            "DeepGEMM warmup",
-            "DeepGemm(",
-            "DeepGemmExperts GEMM warmup",
-        ),
         # In a terminal without Unicode the last character drawn is a digit.
         rf"(?P<bar>{BAR_NAMES}):?\s{{1,8}}\d{{1,3}}%"
         r"(?:\|[^|\[]{0,400}\|)?[^\d\[]{0,400}"
@@ -167,10 +155,22 @@ GRAPH_RULES: tuple[LineRule, ...] = (
             },
         ),
         anywhere=True,
+        hint=(
+            "Capturing ",
+            "warmup processing",
+            "Unified Attention warmup",
+            "checkpoint shards",
+            "loading shards",
+            "Loading safetensors using",
+            "JIT kernel warmup (",
+            "Compiling CuTeDSL kernels",
+            "DeepGEMM warmup",
+            "DeepGemm(",
+            "DeepGemmExperts GEMM warmup",
+        ),
     ),
     line_rule(
         "bar_cut",
-        "Capturing CUDA graph",
         r"Capturing CUDA graph[\w ]{0,20}(?: \([\w ,-]{1,40}?(?P<full>FULL)?\))?:\s{1,4}"
         r"\d{1,3}%\|[^\d\[]{0,400}$",
         _cut_bar,
@@ -182,7 +182,6 @@ GRAPH_RULES: tuple[LineRule, ...] = (
     ),
     cuda_rule(
         "graphs_captured",
-        "Graph capturing finished in",
         r"Graph capturing finished in (?P<duration_s>[\d.]{1,12}) secs"
         # A difference of free memory: below zero, another program gave more back.
         r"(?:, took (?:(?P<memory_gib>[\d.]{1,16})|-[\d.]{1,16}) GiB|\.)",
@@ -205,7 +204,6 @@ GRAPH_RULES: tuple[LineRule, ...] = (
     ),
     cuda_rule(
         "lazy_capture_started",
-        "Graph capturing for",
         r"Graph capturing for (?P<num_tokens>\d{1,9}) input tokens",
         LazyCaptureStarted,
         Sample(
@@ -216,7 +214,6 @@ GRAPH_RULES: tuple[LineRule, ...] = (
     ),
     cuda_rule(
         "lazy_capture_finished",
-        "finished in ",
         rf"\s{{4,60}}finished in (?P<duration_s>{NUMBER}) secs, took (?P<memory_mib>{NUMBER}) MiB",
         LazyCaptureFinished,
         Sample(
@@ -227,7 +224,6 @@ GRAPH_RULES: tuple[LineRule, ...] = (
     ),
     cuda_rule(
         "graph_memory_estimated",
-        "Estimated CUDA graph memory",
         rf"Estimated CUDA graph memory: (?P<estimated>{NUMBER}) GiB total",
         _estimated,
         Sample(
@@ -238,7 +234,6 @@ GRAPH_RULES: tuple[LineRule, ...] = (
     ),
     cuda_rule(
         "graph_pool_memory",
-        " graph pool memory: ",
         rf"(?:CUDA|ACL) graph pool memory: (?P<actual_gib>{NUMBER}) GiB \(actual\), "
         rf"(?P<estimated_gib>{NUMBER}) GiB \(estimated\)",
         GraphMemoryEstimated,
@@ -251,11 +246,6 @@ GRAPH_RULES: tuple[LineRule, ...] = (
     ),
     phase_start(
         "graph_capture_started",
-        (
-            "Capturing cudagraphs for decoding",
-            "Capturing the model for CUDA graphs",
-            "Capturing model for",
-        ),
         r"Capturing cudagraphs for decoding|Capturing the model for CUDA graphs|"
         r"Capturing model for .{1,60}",
         "graph_capture",
@@ -266,7 +256,6 @@ GRAPH_RULES: tuple[LineRule, ...] = (
     line_rule(
         # A line of its own until 0.6.5 (`worker/model_runner.py capture_model`).
         "graph_capture_hint",
-        ("during cudagraph capture, consider", "CUDA graphs can take additional"),
         r"If out-of-memory error occurs during cudagraph capture, consider decreasing|"
         r"CUDA graphs can take additional [\d~]{1,8} GiB memory per GPU\.",
         None,
@@ -279,7 +268,6 @@ GRAPH_RULES: tuple[LineRule, ...] = (
     ),
     phase_end(
         "graph_capture_registered",
-        "cuda graph addresses",
         # Printed when `custom_all_reduce.py capture()` is left.
         r"Registering \d{1,9} cuda graph addresses",
         "graph_capture",
@@ -288,7 +276,6 @@ GRAPH_RULES: tuple[LineRule, ...] = (
     ),
     cuda_rule(
         "graph_profile_started",
-        "Profiling CUDA graph memory",
         r"Profiling CUDA graph memory: "
         r"(?P<kinds>\w{1,20}=\d{1,5} \(largest=\d{1,9}\)"
         r"(?:, \w{1,20}=\d{1,5} \(largest=\d{1,9}\)){0,4})?",
@@ -302,7 +289,6 @@ GRAPH_RULES: tuple[LineRule, ...] = (
     ),
     cuda_rule(
         "graph_estimate_reserved",
-        " graph memory profiling ",
         r"(?:(?P<enabled>(?:CUDA|ACL) graph memory profiling is enabled) .{1,120}?"
         rf"current --gpu-memory-utilization=(?P<used>{NUMBER}) "
         rf"(?:is equivalent to --gpu-memory-utilization=(?P<rest>{NUMBER}) )?|"
@@ -342,15 +328,6 @@ GRAPH_RULES: tuple[LineRule, ...] = (
     ),
     note_rule(
         "graph_mode",
-        (
-            "cudagraph_mode ",
-            "Cudagraph mode ",
-            "Enforce eager set",
-            "Cudagraph is disabled",
-            "max_cudagraph_capture_size to",
-            "TORCH_COMPILE_DISABLE is set",
-            "cudagraph_capture_sizes specified",
-        ),
         r"(?:Enforce eager set|TORCH_COMPILE_DISABLE is set|Cudagraph is disabled|"
         r"Truncating max_cudagraph_capture_size|cudagraph_capture_sizes specified|"
         r"Cudagraph mode \w).{1,300}|"
@@ -364,13 +341,6 @@ GRAPH_RULES: tuple[LineRule, ...] = (
     ),
     cuda_note(
         "graph_note",
-        (
-            "cudagraph capture sizes",
-            "cudagraph_mode",
-            "CUDAGraphMode.",
-            "Skipping CUDA graph capture",
-            "CUDA graph persistent memory",
-        ),
         r"Capping cudagraph capture sizes .{1,300}|CUDAGraphMode\.\w{1,40} is .{1,300}|"
         r"Skipping CUDA graph capture.{0,200}|CUDA graph persistent memory.{1,200}",
         "cuda_graphs",

@@ -55,15 +55,6 @@ def _built(match: re.Match[str]) -> list[Made]:
 KERNEL_RULES: tuple[LineRule, ...] = (
     phase_start(
         "kernel_warmup",
-        (
-            "Warming up ",
-            "Autotuning process starts",
-            "Compile and warming up",
-            "JIT kernel warmup starting",
-            "Running FlashInfer autotune",
-            "Running FlashInfer BF16-only",
-            "Autotuning FlashInfer",
-        ),
         r"Warming up (?:ll_bf16|BF16x3|Kimi|Step5|DeepSeek|MiniMax|CuTeDSL|Qwen|Mamba|"
         r"watermark|[\w-]{1,40} (?:kernel|GEMM|attention))|"
         r"Compile and warming up model for size|JIT kernel warmup starting\.|"
@@ -78,7 +69,6 @@ KERNEL_RULES: tuple[LineRule, ...] = (
     ),
     phase_end(
         "kernel_warmup_end",
-        "Autotuning process ends",
         r".{0,120}?\[Autotuner\]: Autotuning process ends",
         "kernel_warmup",
         "(Worker_TP3 pid=2) 2026-07-16 20:03:58,155 - INFO - autotuner.py:674 - "
@@ -86,13 +76,6 @@ KERNEL_RULES: tuple[LineRule, ...] = (
     ),
     phase_end(
         "kernel_warmup_took",
-        (
-            "JIT kernel warmup finished",
-            "JIT kernel warmup failed",
-            "CuTeDSL warmup compiled",
-            "TileLang warmup finished",
-            "segmented attention autotune ready",
-        ),
         r"(?:JIT kernel warmup (?:finished in|failed after)|"
         r"CuTeDSL warmup compiled \d{1,9} units in|"
         r"[\w ]{0,60}TileLang warmup finished in|"
@@ -123,7 +106,6 @@ KERNEL_RULES: tuple[LineRule, ...] = (
     ),
     note_rule(
         "kernel_warmup_skipped",
-        ("Skipping ", "warmup failed", "kernel warmup (T="),
         r"Skipping (?!defragmenter|prompt graph|FlashInfer autotune because it)[\w/+ -]{2,60}?(?:warmup|autotun\w{1,3})\b.{0,300}|"
         r"Mamba2 SSD kernel warmup failed .{1,200}|wvSplitKrc workspace warmup failed|"
         r"GDN prefill kernel warmup \(T=\d{1,9}\) failed .{1,200}",
@@ -134,12 +116,6 @@ KERNEL_RULES: tuple[LineRule, ...] = (
     ),
     note_rule(
         "kernel_warmed",
-        (
-            "Warmed ",
-            "is JIT-compiled; first run",
-            "segmented attention tuning plan",
-            "segmented attention autotune: ",
-        ),
         r"Warmed (?:up )?.{1,300}|FlashInfer GDN prefill (?:kernel )?is JIT-compiled.{1,200}|"
         r"ROCm segmented attention (?:tuning plan|autotune): .{1,300}",
         "kernel_warmup",
@@ -149,7 +125,6 @@ KERNEL_RULES: tuple[LineRule, ...] = (
     ),
     note_rule(
         "autotune_cache",
-        ("autotune cache", "autotune table", "precompiled kernels are missing"),
         r"(?:Using|No|FlashInfer|Installed) .{0,80}?autotune (?:cache|table).{0,300}|"
         r"flashinfer metadata classifier unavailable.{1,200}|"
         r"FlashInfer's precompiled kernels are missing.{1,500}",
@@ -160,7 +135,6 @@ KERNEL_RULES: tuple[LineRule, ...] = (
     ),
     line_rule(
         "runtime_compile",
-        "during inference: ",
         r"(?P<what>[\w ]{1,40}?) during inference: (?P<rest>.{1,900})",
         _runtime_compile,
         Sample(
@@ -182,7 +156,6 @@ KERNEL_RULES: tuple[LineRule, ...] = (
     ),
     line_rule(
         "aiter_types",
-        "type hints mismatch, override to --> ",
         r"(?:\[aiter\] )?type hints mismatch, override to --> ",
         None,
         "[2026-03-10 20:21:10] INFO core.py:1031: type hints mismatch, override to "
@@ -190,7 +163,6 @@ KERNEL_RULES: tuple[LineRule, ...] = (
     ),
     line_rule(
         "aiter_built",
-        "finish build [",
         rf"(?P<own>\[aiter\] )?finish build \[(?P<what>\w{{1,120}})\], cost {SECONDS}s",
         _built,
         Sample(
@@ -210,7 +182,6 @@ KERNEL_RULES: tuple[LineRule, ...] = (
     ),
     phase_start(
         "tilelang_begins",
-        "TileLang begins to compile",
         r".{0,120}?TileLang begins to compile kernel `",
         "kernel_build",
         "(Worker_TP1 pid=5) 2026-07-12 02:34:02  [TileLang:tilelang.jit.kernel:INFO] "
@@ -220,7 +191,6 @@ KERNEL_RULES: tuple[LineRule, ...] = (
     ),
     phase_end(
         "tilelang_completes",
-        "TileLang completes to compile",
         r".{0,120}?TileLang completes to compile kernel `",
         "kernel_build",
         "(Worker_TP1 pid=5) 2026-07-12 02:34:08  [TileLang:tilelang.jit.kernel:INFO] "
@@ -229,7 +199,6 @@ KERNEL_RULES: tuple[LineRule, ...] = (
     ),
     note_rule(
         "all_reduce_unfused",
-        "Flashinfer allreduce-norm fusion will be disabled",
         r"Failed to initialize Flashinfer allreduce workspace\. .{1,100}",
         "setting_ignored",
         "(Worker_TP0 pid=2) WARNING 04-20 00:18:19 [allreduce_rms_fusion.py:781] Failed to "
@@ -240,10 +209,6 @@ KERNEL_RULES: tuple[LineRule, ...] = (
     ),
     note_rule(
         "all_reduce_workspace",
-        (
-            "FlashInfer All Reduce workspace: ",
-            "Allreduce norm fusion workspace with backend",
-        ),
         r"Failed to initialize FlashInfer All(?: Reduce workspace: .{1,300}|"
         r"reduce norm fusion workspace with backend=\w{1,20})",
         "kernel_build",
@@ -256,7 +221,6 @@ KERNEL_RULES: tuple[LineRule, ...] = (
     ),
     line_rule(
         "runtime_jit",
-        "Kernel JIT",
         r"Kernel JIT monitor activated.{0,100}",
         _warmed,
         Sample(
@@ -267,7 +231,6 @@ KERNEL_RULES: tuple[LineRule, ...] = (
     ),
     note_rule(
         "autotune_off",
-        "FlashInfer autotune because it is disabled",
         r"Skipping FlashInfer autotune because it is disabled\.",
         "autotune",
         "INFO 10-16 20:03:58 [kernel_warmup.py:255] Skipping FlashInfer autotune "
@@ -277,7 +240,6 @@ KERNEL_RULES: tuple[LineRule, ...] = (
     ),
     note_rule(
         "autotune_loaded",
-        "[Autotuner]: Loaded",
         r".{0,120}?\[Autotuner\]: Loaded (?P<loaded>\d{1,9}) configs from \S{1,300}",
         "autotune",
         "(EngineCore pid=2) 2026-08-01 21:22:02,163 - INFO - autotuner.py:1899 - "
@@ -287,7 +249,6 @@ KERNEL_RULES: tuple[LineRule, ...] = (
     ),
     note_rule(
         "autotune_saved",
-        "[Autotuner]: Saved",
         r".{0,120}?\[Autotuner\]: Saved \d{1,9} configs to (?P<path>\S{1,300}) "
         r"\((?P<new>\d{1,9}) new, (?P<previous>\d{1,9}) from previous config\)",
         "autotune",

@@ -67,7 +67,6 @@ def _ray_waits(match: re.Match[str]) -> list[Made]:
 LOAD_RULES: tuple[LineRule, ...] = (
     phase_start(
         "ray_workers_made",
-        "environment variables to workers",
         # Printed when every worker has answered (`executor/ray_distributed_executor.py`).
         r"Copying the following environment variables to workers",
         "init_worker",
@@ -76,7 +75,6 @@ LOAD_RULES: tuple[LineRule, ...] = (
     ),
     phase_start(
         "worker_made",
-        "queue communication handle",
         # The queue of a worker's answers, which is made between its imports and the set-up of
         # its device (`executor/multiproc_executor.py WorkerProc.__init__`, sizes of
         # `shm_broadcast.py MessageQueue`); those of engine and groups have other sizes.
@@ -89,7 +87,6 @@ LOAD_RULES: tuple[LineRule, ...] = (
     ),
     phase_start(
         "nccl_connecting",
-        "vLLM is using nccl==",
         # Each rank, before it meets the others (`distributed/device_communicators/
         # pynccl.py`); before 0.11 its first line of that.
         r"vLLM is using nccl==\d",
@@ -100,7 +97,6 @@ LOAD_RULES: tuple[LineRule, ...] = (
     ),
     phase_start(
         "engine_processes",
-        "DP group leader",
         r"DP group leader: node_rank=",
         "start_workers",
         "(EngineCore pid=1) INFO 07-16 19:52:52 [multiproc_executor.py:140] DP group "
@@ -108,7 +104,6 @@ LOAD_RULES: tuple[LineRule, ...] = (
     ),
     line_rule(
         "ray_waits",
-        "creating a placement group",
         r"Waiting for creating a placement group of specs for (?P<seconds>\d{1,6}) seconds\..*",
         _ray_waits,
         Sample(
@@ -120,7 +115,6 @@ LOAD_RULES: tuple[LineRule, ...] = (
     ),
     phase_start(
         "plugins_loading",
-        "Available plugins for group",
         r"Available plugins for group",
         "import",
         "INFO 11-20 07:31:54 [__init__.py:52] Available plugins for group "
@@ -128,23 +122,21 @@ LOAD_RULES: tuple[LineRule, ...] = (
     ),
     phase_start(
         "triton_looked_for",
-        ("Triton is installed", "Triton not installed"),
         r"Triton (?:is installed(?:,| but) |not installed or not compatible)",
         "import",
         "INFO 08-28 16:47:19 [importing.py:95] Triton not installed or not "
         "compatible; certain GPU-related functions will not be available.",
         levels=("INFO", "WARNING"),
+        hint=("Triton is installed", "Triton not installed"),
     ),
     phase_start(
         "engine_process_started",
-        "Started engine process with PID",
         r"Started engine process with PID \d{1,9}",
         "start_engine",
         "INFO 09-11 14:13:01 [api_server.py:266] Started engine process with PID 45",
     ),
     line_rule(
         "load_started",
-        ("tarting to load model", "oading model from scratch", "Loading weights on "),
         # A name without the dots behind it may be cut.
         r"Starting to load model(?: (?P<model>\S{1,300}?)\.\.\.)?|"
         r"Loading model from scratch|Loading weights on \w{1,20}",
@@ -161,7 +153,6 @@ LOAD_RULES: tuple[LineRule, ...] = (
     ),
     line_rule(
         "model_banner",
-        "  model   ",
         r"[▀-▟\s]{0,60}  model   (?P<model>\S{1,300})\s*$",
         lambda match: ModelNamed(model_of(match["model"])),
         Sample(
@@ -172,14 +163,6 @@ LOAD_RULES: tuple[LineRule, ...] = (
     ),
     line_rule(
         "load_stage_took",
-        (
-            "Time spent downloading weights",
-            "Time took to download weights",
-            "Initializing model took",
-            "Online quantization as part",
-            "Reloading and processing weights",
-            "Partition model took",
-        ),
         r"(?:(?P<download>Time (?:spent downloading|took to download) weights for .{1,300}?: )|"
         r"(?P<init>Initializing model took )|"
         r"(?P<quantize>Online quantization as part of model loading took )|"
@@ -214,7 +197,6 @@ LOAD_RULES: tuple[LineRule, ...] = (
     ),
     line_rule(
         "weights_sought",
-        ("Using model weights format", ".json found in remote"),
         # The index is looked for when the weights are there (`_prepare_weights`).
         r"Using model weights format |(?P<index>No \S{1,80}\.json found in remote\.)",
         lambda match: WeightsSought(are_there=match["index"] is not None),
@@ -232,7 +214,6 @@ LOAD_RULES: tuple[LineRule, ...] = (
     ),
     phase_end(
         "weights_loaded",
-        "oading weights took",
         r"Loading weights took (?P<duration_s>[\d.]{1,16}) seconds",
         "load_weights",
         Sample(
@@ -243,7 +224,6 @@ LOAD_RULES: tuple[LineRule, ...] = (
     ),
     line_rule(
         "model_loaded",
-        ("oading model weights took", "odel loading took"),
         r"(?:Loading model weights|Model loading) took "
         rf"(?:(?P<delta_gib>{NUMBER}) Gi?B|(?P<delta_mib>{NUMBER}) MiB)(?: memory)?"
         rf"(?: and {SECONDS} seconds)?\s*$",
@@ -261,7 +241,6 @@ LOAD_RULES: tuple[LineRule, ...] = (
     ),
     phase_end(
         "block_size_chosen",
-        "Setting kv cache block size",
         r"Setting kv cache block size to \d",
         "load_model",
         "(Worker_TP1 pid=1) INFO 07-16 20:02:39 [interface.py:635] Setting kv cache "
@@ -269,7 +248,6 @@ LOAD_RULES: tuple[LineRule, ...] = (
     ),
     note_rule(
         "memory_external_weights",
-        "Weights are held outside this process",
         rf"Weights are held outside this process: of the (?P<usable_gib>{NUMBER}) GiB "
         rf"utilization budget, (?P<external_gib>{NUMBER}) GiB is externally held and "
         rf"(?P<own_gib>{NUMBER}) GiB remains.{{0,100}}",
@@ -285,7 +263,6 @@ LOAD_RULES: tuple[LineRule, ...] = (
     ),
     note_rule(
         "checkpoint",
-        "Filesystem type for checkpoints",
         r"Filesystem type for checkpoints: (?P<filesystem>[\w.\-]{1,40})\. "
         rf"Checkpoint size: (?P<size_gib>{NUMBER}) GiB\. Available RAM: (?P<available_gib>{NUMBER}) GiB",
         "checkpoint",
@@ -299,7 +276,6 @@ LOAD_RULES: tuple[LineRule, ...] = (
     ),
     line_rule(
         "weight_cache",
-        ("tensors from the weight cache daemon", "; falling back to disk loading"),
         r"(?P<mapped>Mapped \d{1,9} tensors from the weight cache daemon).{0,100}|"
         r"Weight cache (?:unusable \((?P<reason>.{1,500})\)|IPC loading failed); "
         r"falling back to disk loading",
@@ -324,16 +300,6 @@ LOAD_RULES: tuple[LineRule, ...] = (
     ),
     note_rule(
         "page_cache",
-        (
-            "Prefetching checkpoint files",
-            "prefetch is disabled",
-            "Skipping auto-prefetch",
-            "EP weight filter",
-            "checkpoint page cache",
-            "safetensors shard(s)",
-            "safetensors_load_strategy",
-            "eight cache ",
-        ),
         r"Prefetching checkpoint files into page cache (?:finished|started) .{1,200}|"
         r"Prefetching checkpoint files: .{1,100}|EP weight filter: .{1,200}|"
         r"Released .{1,20} of checkpoint page cache .{1,200}|"

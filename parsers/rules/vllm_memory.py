@@ -1,18 +1,26 @@
-"""Upstream vLLM: how the memory of a device is divided, V0 to 2026-09.
+"""Upstream vLLM: how the memory of a device is divided, and the size of the KV cache, V0 to
+2026-09.
 
 Source: vLLM `v1/worker/gpu_worker.py` (`determine_available_memory`,
 `compile_or_warm_up_model`), `utils/mem_utils.py`, `v1/worker/utils.py`,
-`v1/worker/cpu_worker.py`, `v1/worker/xpu_worker.py`, `worker/worker.py`.
+`v1/worker/cpu_worker.py`, `v1/worker/xpu_worker.py`, `worker/worker.py`; of the cache
+`v1/core/kv_cache_utils.py`, `v1/core/kv_cache_planning.py`, `v1/metrics/loggers.py`,
+`executor/executor_base.py`.
 """
 
 from __future__ import annotations
 
 import re
 
-from parsers.base import NUMBER, LineRule, Made, Sample, line_rule
+from parsers.base import NUMBER, LineRule, Made, Sample, cuda_rule, line_rule
 from parsers.engine.convert import convert_groups
-from parsers.rules.of_device import cuda_rule
-from warmup_insights.model.events import MemoryBudgetSet, MemoryMeasured, PhaseMarked
+from warmup_insights.model.events import (
+    ConfigRecorded,
+    KVCacheAllocated,
+    MemoryBudgetSet,
+    MemoryMeasured,
+    PhaseMarked,
+)
 from warmup_insights.units import GIB, MIB, mib
 
 
@@ -44,6 +52,26 @@ def _profiled_in_one(match: re.Match[str]) -> Made:
     return MemoryBudgetSet(usable_bytes=usable, **stated)
 
 
+def _counted(match: re.Match[str]) -> list[Made]:
+    """The profiling run is over, and nothing is allocated yet: executors print it at the
+    start of `initialize_cache` (`executor/executor_base.py`, before 0.6.5 in each one)."""
+    return [
+        PhaseMarked(name="profile_run", edge="end"),
+        KVCacheAllocated(**convert_groups(match.groupdict())),
+    ]
+
+
+def _overridden(match: re.Match[str]) -> list[Made]:
+    if match["own"] == "0":
+        # Nothing is allocated yet: the engine profiles graphs with its own minimum.
+        return []
+    blocks = int(match["num_blocks"])
+    return [
+        ConfigRecorded(settings={"num_gpu_blocks_override": blocks}),
+        KVCacheAllocated(num_blocks=blocks),
+    ]
+
+
 _UTILIZATION = rf"(?P<gpu_memory_utilization>{NUMBER})"
 GRAPHS_TOOK = r"(?:(?P<graph_gib>[\d.]{1,16})|-[\d.]{1,16})"
 """A difference of free memory: below zero, another program gave more back than graphs took,
@@ -61,7 +89,6 @@ SUGGESTED = (
 MEMORY_RULES: tuple[LineRule, ...] = (
     line_rule(
         "kv_cache_memory",
-        "Available KV cache memory",
         rf"Available KV cache memory: (?P<kv_cache_gib>{NUMBER}) GiB",
         MemoryBudgetSet,
         Sample(
@@ -72,7 +99,6 @@ MEMORY_RULES: tuple[LineRule, ...] = (
     ),
     line_rule(
         "kv_cache_reserved",
-        "for KV Cache as specified",
         rf"Initial free memory (?P<free_gib>{NUMBER}) GiB,? reserved "
         rf"(?P<kv_cache_gib>{NUMBER}) ?GiB (?:memory )?for KV Cache as specified",
         MemoryBudgetSet,
@@ -88,7 +114,6 @@ MEMORY_RULES: tuple[LineRule, ...] = (
     ),
     cuda_rule(
         "memory_on_startup",
-        "Free memory on device (",
         rf"{ON_STARTUP}Actual usage is (?:(?P<weights_gib>{NUMBER}) GiB for weight, |"
         rf"(?P<consumed_gib>{NUMBER}) GiB for consumed memory \(weights \+ non-torch\), )?"
         rf"(?:(?P<activation_gib>{NUMBER}) GiB for peak activation,)?"
@@ -159,7 +184,6 @@ MEMORY_RULES: tuple[LineRule, ...] = (
     ),
     line_rule(
         "memory_requested",
-        "Initial free memory: ",
         rf"Initial free memory: (?P<free_gib>{NUMBER}) GiB(?:; Requested memory: "
         rf"{_UTILIZATION} \(util\), |, free memory: {NUMBER} GiB, requested GPU memory: )"
         rf"(?P<usable_gib>{NUMBER}) GiB",
@@ -185,7 +209,6 @@ MEMORY_RULES: tuple[LineRule, ...] = (
     ),
     line_rule(
         "memory_after_profiling",
-        "Free memory after profiling",
         rf"Free memory after profiling: (?P<free_gib>{NUMBER}) GiB \(total\)",
         MemoryMeasured,
         Sample(
@@ -197,7 +220,6 @@ MEMORY_RULES: tuple[LineRule, ...] = (
     ),
     line_rule(
         "memory_before_profiling",
-        "free_memory_pre_profile",
         r"(?:Rank \d{1,4}, )?Before profile_run, free_memory_pre_profile: "
         r"(?P<free_gib>[\d.]{1,24}) ?GiB, total_gpu_memory: (?P<total_gib>[\d.]{1,24}) ?GiB",
         MemoryMeasured,
@@ -211,7 +233,6 @@ MEMORY_RULES: tuple[LineRule, ...] = (
     ),
     line_rule(
         "memory_profiled",
-        "Memory profiling takes",
         r"Memory profiling takes (?P<duration_s>[\d.]{1,12}) seconds"
         rf"(?:\. Total non KV cache memory: {NUMBER} ?GiB; "
         rf"torch peak memory increase: (?P<activation_gib>{NUMBER}) ?GiB; "
@@ -233,7 +254,6 @@ MEMORY_RULES: tuple[LineRule, ...] = (
     ),
     line_rule(
         "memory_multimodal_reserve",
-        "for frontend multimodal decoding",
         rf"Reserving {NUMBER} GiB of GPU memory for frontend multimodal decoding .{{1,300}}?"
         rf"KV cache memory reduced to (?P<kv_cache_gib>{NUMBER}) GiB",
         MemoryBudgetSet,
@@ -247,7 +267,6 @@ MEMORY_RULES: tuple[LineRule, ...] = (
     ),
     line_rule(
         "memory_cpu",
-        "GiB for KV cache",
         rf"(?:Auto|Explicitly) set \((?P<kv_cache_gib>{NUMBER})/(?P<total_gib>{NUMBER})\) GiB for KV "
         rf"cache on node \d{{1,5}}(?:, with (?P<usable_gib>{NUMBER}) GiB requested memory for "
         rf"the worker\. (?P<consumed_gib>{NUMBER}) GiB)?",
@@ -272,7 +291,6 @@ MEMORY_RULES: tuple[LineRule, ...] = (
     ),
     line_rule(
         "memory_xpu_before",
-        "Before memory profiling run",
         rf"Before memory profiling run, total GPU memory: (?P<total_mib>{NUMBER}) MB, model load "
         rf"takes (?P<weights_mib>{NUMBER}) MB",
         MemoryBudgetSet,
@@ -286,7 +304,6 @@ MEMORY_RULES: tuple[LineRule, ...] = (
     ),
     line_rule(
         "memory_xpu_after",
-        "After memory profiling run",
         rf"After memory profiling run, peak memory usage is (?P<peak>{NUMBER}) MB, ?torch mem "
         rf"is (?P<torch>{NUMBER}) MB, non-torch mem is (?P<non_torch>{NUMBER}) MB, free gpu "
         rf"memory is {NUMBER} MB",
@@ -301,7 +318,6 @@ MEMORY_RULES: tuple[LineRule, ...] = (
     ),
     line_rule(
         "v0_profiled_in_one",
-        "Memory profiling results: total_gpu_memory=",
         # Up to 0.6.5 (`worker/worker.py`); its peak holds weights and activations.
         rf"Memory profiling results: total_gpu_memory=(?P<total_gib>{NUMBER})GiB initial_memory_"
         rf"usage={NUMBER}GiB peak_torch_memory=(?P<torch_peak_gib>{NUMBER})GiB "
@@ -326,7 +342,6 @@ MEMORY_RULES: tuple[LineRule, ...] = (
     ),
     cuda_rule(
         "v0_profiled_total",
-        "the current vLLM instance can use",
         rf"the current vLLM instance can use total_gpu_memory \((?P<total_gib>{NUMBER})GiB\) x "
         rf"gpu_memory_utilization \({_UTILIZATION}\) = (?P<usable_gib>{NUMBER})GiB",
         MemoryBudgetSet,
@@ -338,7 +353,6 @@ MEMORY_RULES: tuple[LineRule, ...] = (
     ),
     cuda_rule(
         "v0_profiled_parts",
-        "model weights take",
         rf"model weights take (?P<weights_gib>{NUMBER})GiB; non_torch_memory takes "
         rf"(?P<non_torch_gib>{NUMBER})GiB; PyTorch activation peak memory takes "
         rf"(?P<activation_gib>{NUMBER})GiB; the rest of the memory reserved for KV Cache is "
@@ -349,6 +363,122 @@ MEMORY_RULES: tuple[LineRule, ...] = (
             "non_torch_memory takes 0.16GiB; PyTorch activation peak memory takes "
             "2.38GiB; the rest of the memory reserved for KV Cache is 56.18GiB.",
             {"kv_cache_bytes": round(56.18 * GIB)},
+        ),
+    ),
+    line_rule(
+        "kv_cache_size",
+        r"(?:[A-Z]{2,8}(?: \+ host)? )?KV cache size: (?P<num_tokens>[\d,]{1,18}) tokens"
+        r"(?:, Maximum concurrency for (?P<tokens_per_request>[\d,]{1,16}) tokens per request: "
+        r"(?P<max_concurrency>[\d.]{1,12})x)?",
+        KVCacheAllocated,
+        Sample(
+            "INFO 09-06 20:23:33 [kv_cache_utils.py:2312] GPU KV cache size: 23,296 "
+            "tokens, Maximum concurrency for 4,096 tokens per request: 5.69x",
+            {"num_tokens": 23296, "tokens_per_request": 4096, "max_concurrency": 5.69},
+        ),
+        Sample(
+            "(EngineCore pid=1) INFO 07-16 20:03:56 [kv_cache_utils.py:2178] GPU KV "
+            "cache size: 574,336 tokens",
+            {"num_tokens": 574336, "max_concurrency": None},
+        ),
+    ),
+    line_rule(
+        "max_concurrency",
+        r"Maximum concurrency for (?P<tokens_per_request>[\d,]{1,16}) tokens per request: "
+        r"(?P<max_concurrency>[\d.]{1,12})x",
+        KVCacheAllocated,
+        Sample(
+            "INFO 06-04 01:18:37 [executor_base.py:118] Maximum concurrency for 4096 "
+            "tokens per request: 199.97x",
+            {"tokens_per_request": 4096, "max_concurrency": 199.97},
+        ),
+    ),
+    cuda_rule(
+        "gpu_blocks",
+        r"# (?:GPU|cuda|CUDA) blocks: (?P<num_blocks>[\d,]{0,15}\d)"
+        r"(?:, # CPU blocks: (?P<num_host_blocks>[\d,]{1,16}))?",
+        _counted,
+        Sample(
+            "INFO 01-21 20:15:46 [uniproc_executor.py:64] # GPU blocks: 7191",
+            {"num_blocks": 7191, "num_host_blocks": None},
+        ),
+        Sample(
+            "INFO 03-21 20:15:46 [executor_base.py:111] # cuda blocks: 7191, # CPU "
+            "blocks: 512",
+            {"num_blocks": 7191, "num_host_blocks": 512},
+        ),
+        hint=("# GPU blocks", "# cuda blocks", "# CUDA blocks"),
+    ),
+    line_rule(
+        "device_blocks",
+        r"(?:OpenVINO \w{1,20}: )?"
+        r"# (?:TPU|tpu|xpu|XPU|cpu|CPU|rocm|device|neuron|npu) blocks: "
+        r"(?P<num_blocks>[\d,]{0,15}\d)"
+        r"(?:[,;] # (?:CPU|swap) blocks: (?P<num_host_blocks>[\d,]{1,16}))?",
+        KVCacheAllocated,
+        Sample(
+            "INFO 03-21 20:15:46 [executor_base.py:111] # tpu blocks: 7191, # CPU "
+            "blocks: 512",
+            {"num_blocks": 7191, "num_host_blocks": 512},
+        ),
+        Sample(
+            "INFO 12-21 20:15:46 openvino_executor.py:69] OpenVINO CPU: # device "
+            "blocks: 700; # swap blocks: 0",
+            {"num_blocks": 700, "num_host_blocks": 0},
+        ),
+        Sample(
+            "INFO 12-21 20:15:46 cpu_executor.py:210] # CPU blocks: 3276",
+            {"num_blocks": 3276, "num_host_blocks": None},
+        ),
+        hint=(
+            "# TPU blocks",
+            "# tpu blocks",
+            "# xpu blocks",
+            "# XPU blocks",
+            "# cpu blocks",
+            "# rocm blocks",
+            "# CPU blocks",
+            "# device blocks",
+            "# neuron blocks",
+            "# npu blocks",
+        ),
+    ),
+    line_rule(
+        "blocks_after_init",
+        r"(?:Engine \d{1,4}: |\d{1,4} Engines: )?vllm cache_config_info with initialization after num_gpu_blocks is: "
+        r"(?P<num_blocks>\d{1,12})",
+        KVCacheAllocated,
+        Sample(
+            "INFO 03-21 20:15:46 [core.py:111] vllm cache_config_info with "
+            "initialization after num_gpu_blocks is: 75972",
+            {"num_blocks": 75972},
+        ),
+        Sample(
+            "INFO 06-16 14:14:04 [loggers.py:142] Engine 000: vllm cache_config_info "
+            "with initialization after num_gpu_blocks is: 17463",
+            {"num_blocks": 17463},
+        ),
+    ),
+    line_rule(
+        "block_size_forced",
+        # `platforms/cuda.py check_and_update_config`
+        r"Forcing kv cache block size to (?P<size>\d{1,9}) for ",
+        lambda match: ConfigRecorded(settings={"block_size": int(match["size"])}),
+        Sample(
+            "INFO 04-16 10:27:39 [cuda.py:160] Forcing kv cache block size to 64 for "
+            "FlashMLA backend.",
+            {"settings": {"block_size": 64}},
+        ),
+    ),
+    line_rule(
+        "blocks_overridden",
+        r"Overriding num_gpu_blocks=(?P<own>\d{1,12}) with num_gpu_blocks_override="
+        r"(?P<num_blocks>\d{1,12})",
+        _overridden,
+        Sample(
+            "INFO 11-20 07:32:02 [kv_cache_utils.py:2115] Overriding "
+            "num_gpu_blocks=28163 with num_gpu_blocks_override=64",
+            {"settings": {"num_gpu_blocks_override": 64}},
         ),
     ),
 )

@@ -31,7 +31,22 @@ _CONFIG = ("config.py", "__init__.py", "vllm.py", "compilation.py", "xpu.py", "c
 NOTE_RULES: tuple[LineRule, ...] = (
     note_rule(
         "graphs_off",
-        (
+        r"(?!.{1,200}?[OS]\w{4,9} cudagraph_mode (?:from \w{1,40} )?to |"
+        r"Enforce eager set|TORCH_COMPILE_DISABLE|Cudagraph (?:is|mode))"
+        r"(?:XPU Graph (?:is disabled by|is not supported in|support is experimental)"
+        r".{0,300}|VLLM_XPU_GRAPH_FORCE_PIECEWISE=\d: overriding .{0,300}|"
+        r".{0,300}?(?:CUDA graphs? (?:is|are) not supported|Disabling CUDA Graphs|"
+        r"[Dd]isabling cudagraph|[Bb]reakable CUDA graph|BREAKABLE_CUDAGRAPH|"
+        r"No piecewise cudagraph|graph fallback to eager|No CUDA graphs will be captured|"
+        r"Skipping encoder and decoder CUDA graph capture|cudagraph sizes specified by|"
+        r"cudagraph dispatching keys are not initialized|"
+        r"Forcing (?:DYNAMO_ONCE|CompilationMode|enforce eager)|"
+        r"using PIECEWISE CUDA graphs and excluding MoE).{0,300})",
+        "cuda_graphs",
+        "WARNING 06-03 05:44:02 [model.py:1957] CUDA graph is not supported for Grok1 "
+        "on ROCm yet, fallback to eager mode.",
+        files=_CONFIG,
+        hint=(
             "CUDA graph is not supported",
             "CUDA graphs are not supported",
             "Disabling CUDA Graphs",
@@ -53,36 +68,9 @@ NOTE_RULES: tuple[LineRule, ...] = (
             "XPU Graph ",
             "XPU_GRAPH_FORCE_PIECEWISE=",
         ),
-        r"(?!.{1,200}?[OS]\w{4,9} cudagraph_mode (?:from \w{1,40} )?to |"
-        r"Enforce eager set|TORCH_COMPILE_DISABLE|Cudagraph (?:is|mode))"
-        r"(?:XPU Graph (?:is disabled by|is not supported in|support is experimental)"
-        r".{0,300}|VLLM_XPU_GRAPH_FORCE_PIECEWISE=\d: overriding .{0,300}|"
-        r".{0,300}?(?:CUDA graphs? (?:is|are) not supported|Disabling CUDA Graphs|"
-        r"[Dd]isabling cudagraph|[Bb]reakable CUDA graph|BREAKABLE_CUDAGRAPH|"
-        r"No piecewise cudagraph|graph fallback to eager|No CUDA graphs will be captured|"
-        r"Skipping encoder and decoder CUDA graph capture|cudagraph sizes specified by|"
-        r"cudagraph dispatching keys are not initialized|"
-        r"Forcing (?:DYNAMO_ONCE|CompilationMode|enforce eager)|"
-        r"using PIECEWISE CUDA graphs and excluding MoE).{0,300})",
-        "cuda_graphs",
-        "WARNING 06-03 05:44:02 [model.py:1957] CUDA graph is not supported for Grok1 "
-        "on ROCm yet, fallback to eager mode.",
-        files=_CONFIG,
     ),
     note_rule(
         "graph_limits",
-        (
-            "Overriding max cuda graph capture size",
-            "max_seq_len_to_capture to",
-            "ting cudagraph mode to",
-            "incompatible with piecewise cudagraph",
-            "cudagraph_mode will be treated as",
-            "graph mode on XPU platform",
-            "Disabling CUDA graph support",
-            "only supports cudagraph_mode",
-            "does not support full CUDA graphs",
-            "No valid cudagraph sizes",
-        ),
         r"Overriding max cuda graph capture size to (?P<max_size>\d{1,9}) .{0,200}|"
         r"Setting max_seq_len_to_capture to (?P<max_seq_len>\d{1,9}) .{0,200}|"
         r"Hybrid or mamba-based model detected: setting cudagraph mode to .{1,200}|"
@@ -101,7 +89,6 @@ NOTE_RULES: tuple[LineRule, ...] = (
     ),
     note_rule(
         "graph_mode_estimate",
-        ("MiB first-capture", "encoder CUDA graph memory: "),
         rf"Estimated (?P<mode>\w{{1,40}}) CUDA graph memory: (?P<first_mib>{NUMBER}) MiB "
         rf"first-capture \+ \((?P<num_graphs>\d{{1,7}})-1\) . (?P<each_mib>{NUMBER}) MiB|"
         rf"Estimated encoder CUDA graph memory: (?P<all_mib>{NUMBER}) MiB for "
@@ -118,7 +105,6 @@ NOTE_RULES: tuple[LineRule, ...] = (
     ),
     line_rule(
         "model_runner",
-        ("Using V2 Model Runner", "using the V1 model runner instead"),
         r"Using (?P<version>V\d) Model Runner|.{0,200}?; using the (?P<instead>V\d) model "
         r"runner instead",
         lambda match: ConfigRecorded(
@@ -137,16 +123,6 @@ NOTE_RULES: tuple[LineRule, ...] = (
     ),
     note_rule(
         "compile_decision",
-        (
-            "aot compilation",
-            "Start compiling function",
-            "reconstructed serializable fn",
-            "Inductor compilation was disabled",
-            "isabling AOT compile",
-            "AOT compile is disabled",
-            "Disabling `torch.compile`",
-            "`torch.compile` is turned on, but",
-        ),
         r"(?:\[[^\]\s]{1,60}\] )?(?:Cannot save aot compilation .{1,300}|"
         r"Start compiling function .{1,200}|reconstructed serializable fn .{1,200}|"
         r"Inductor compilation was disabled .{1,300}|"
@@ -162,14 +138,6 @@ NOTE_RULES: tuple[LineRule, ...] = (
     ),
     note_rule(
         "kv_cache_share",
-        (
-            "padding layers, may waste",
-            "Multiplying the GPU KV cache size",
-            "page sizes cannot be unified",
-            "page alignment wastes",
-            "hybrid kv cache manager",
-            "ybrid KV cache manager",
-        ),
         r"Add \d{1,5} padding layers, may waste .{1,100}|"
         r"Multiplying the GPU KV cache size by .{1,200}|"
         r"KV cache page sizes cannot be unified.{1,300}|"
@@ -185,13 +153,6 @@ NOTE_RULES: tuple[LineRule, ...] = (
     ),
     note_rule(
         "kv_offload",
-        (
-            "SimpleCPUOffload",
-            "DiskBackend: path",
-            "Created mmap file",
-            "HiSparse HMA",
-            "RoutedExpertsManager CPU buffer",
-        ),
         r"SimpleCPUOffload(?:Scheduler|Worker)\b.{0,20}?: .{1,300}|DiskBackend: path=.{1,300}|"
         r"Created mmap file .{1,300}|HiSparse HMA: .{1,300}|Enabled experimental HiSparse HMA .{1,200}|"
         r"RoutedExpertsManager CPU buffer: .{1,200}",
@@ -202,7 +163,6 @@ NOTE_RULES: tuple[LineRule, ...] = (
     ),
     phase_start(
         "kv_offload_allocates",
-        "CPU tensors...",
         r"Allocating \d{1,7} CPU tensors\.\.\.",
         "kv_cache",
         "(Worker_TP0 pid=7) INFO 09-16 20:04:12 [cpu_gpu.py:379] Allocating 1 CPU "
@@ -210,15 +170,6 @@ NOTE_RULES: tuple[LineRule, ...] = (
     ),
     note_rule(
         "memory_set_aside",
-        (
-            "GPU IPC memory pool",
-            "decode workspace: ",
-            "Peak GPU memory after loading",
-            "worker requested memory: ",
-            "The model has a long context length",
-            "Total CPU offloaded parameters: ",
-            "[PrefetchOffloader] Initialized",
-        ),
         r"Initialized multimodal GPU IPC memory pool with (?P<pool_bytes>\d{1,18}) bytes .{1,200}|"
         rf"[\w ]{{1,40}} decode workspace: (?P<workspace_gib>{NUMBER}) GiB|"
         rf"Peak GPU memory after loading weights: (?P<peak_gib>{NUMBER}) GiB|"
@@ -234,7 +185,6 @@ NOTE_RULES: tuple[LineRule, ...] = (
     ),
     note_rule(
         "memory_snapshot",
-        "worker init memory snapshot",
         r"worker init memory snapshot: .{1,600}",
         "memory",
         "DEBUG 09-16 20:04:12 [gpu_worker.py:300] worker init memory snapshot: "
@@ -243,7 +193,6 @@ NOTE_RULES: tuple[LineRule, ...] = (
     ),
     note_rule(
         "numa_binding",
-        ("Binding worker subprocess", "Binding EngineCore subprocess"),
         r"Binding (?:worker|EngineCore) subprocess \(.{1,100}?\) to .{1,300}",
         "numa",
         "INFO 07-16 19:53:01 [numa_utils.py:331] Binding worker subprocess "
@@ -252,7 +201,6 @@ NOTE_RULES: tuple[LineRule, ...] = (
     ),
     note_rule(
         "drafter_loading",
-        "oading drafter model",
         # vllm-gaudi v0.11.2 prints the configuration of the model between these words.
         r"Loading drafter model(?:\.\.\.| (?!weights took ))",
         "load_model",
@@ -261,7 +209,6 @@ NOTE_RULES: tuple[LineRule, ...] = (
     ),
     note_rule(
         "kernels_not_imported",
-        "Failed to import from vllm.",
         # Devices without these modules print a ModuleNotFoundError, which is no fault.
         r"Failed to import from vllm\._\w{1,20}(?:\.\w{1,20})?(?: with|:) ImportError\(.{1,400}\)",
         "kernels_missing",
@@ -271,15 +218,6 @@ NOTE_RULES: tuple[LineRule, ...] = (
     ),
     note_rule(
         "frontend_warmup",
-        (
-            "Warming up chat template",
-            "Warming up multi-modal",
-            "Warming up readonly",
-            "Warming up audio",
-            "Warming up multimodal input",
-            "warmup failed",
-            "Warming up ",
-        ),
         r"Warming up (?:chat template|(?:readonly )?multi-modal|multimodal input|audio) "
         r"[\w ]{1,60}\.\.\.|Warming up \d{1,7}/\d{1,7} for shape .{1,100}|"
         r"(?:Chat template|(?:Readonly m|M)ulti-modal|Audio preprocessing|Input processor) "
@@ -290,7 +228,6 @@ NOTE_RULES: tuple[LineRule, ...] = (
     ),
     phase_end(
         "frontend_warmup_took",
-        ("preprocessing warmup completed", "processor warmup completed"),
         r"(?:Audio preprocessing|Input processor) warmup completed in "
         r"(?P<duration_s>[\d.]{1,12})s",
         "speech_warmup",
@@ -304,7 +241,6 @@ NOTE_RULES: tuple[LineRule, ...] = (
         "profiling_begins",
         # What is behind it is the run (`worker/enc_dec_model_runner.py profile_run`,
         # `worker/openvino_worker.py`).
-        ("Starting profile run", "Start profiling run"),
         r"Starting profile run for multi-modal models\.|Start profiling run with .{1,200}",
         "profile_run",
         "INFO 01-16 20:03:14 [enc_dec_model_runner.py:180] Starting profile run for "
@@ -314,27 +250,6 @@ NOTE_RULES: tuple[LineRule, ...] = (
     line_rule(
         "plain",
         # Words that matter, and no fact of a start.
-        (
-            "haring target model ",
-            "Torch profiler disabled",
-            "Running batch with cudagraph_mode: ",
-            "Dumping ",
-            "[MoE requantization]",
-            "Hybrid KV cache layout",
-            "Setting KV cache layout to ",
-            "wake up the engine with tags: ",
-            "NCCL_CUMEM_ENABLE is set to ",
-            "Compilation num_layers = ",
-            "CG Capture: mode=",
-            "Capturing a cudagraph on (",
-            "Captured breakable cudagraph for ",
-            "Capturing encoder cudagraph for budget=",
-            "-th graph for ",
-            "PiecewiseBackend: compile_",
-            "Traced files (to be considered for compilation cache",
-            "KV cache for CUDA graph profiling",
-            "Cleaned up profiling KV cache",
-        ),
         r"(?:Detected \w{1,40} model.{0,200}?)?Sharing target model "
         r"(?:embedding weights|lm_head weights|topk_indices_buffer) with the draft|"
         r"(?:Rank \d{1,5}: )?Torch profiler disabled|Dumping scheduler (?:output|stats)|"

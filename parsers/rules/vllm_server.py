@@ -31,7 +31,6 @@ def _serving(match: re.Match[str]) -> list[Made]:
 END_RULES: tuple[LineRule, ...] = (
     line_rule(
         "engine_initialized",
-        "init engine (profile",
         rf"init engine \(profile, create kv cache, warmup model\) took {SECONDS}(?: s(?:econds)?|$)"
         r"(?: \(compilation: (?P<compile_s>[\d.]{1,16}) s(?: . language_model: .{1,80})?\))?",
         EngineInitialized,
@@ -48,7 +47,6 @@ END_RULES: tuple[LineRule, ...] = (
     ),
     line_rule(
         "server_ready_elsewhere",
-        ("ready to accept requests", "gRPC server started", "Started DPSupervisor on"),
         r"(?:(?:OpenAI|gRPC) server is ready to accept requests|"
         # Printed when all its engines are ready (`launchers/dp_supervisor.py`).
         r"Started DPSupervisor on |"
@@ -61,7 +59,6 @@ END_RULES: tuple[LineRule, ...] = (
     ),
     line_rule(
         "server_starting",
-        ("API server", "vLLM server"),
         r"Starting vLLM (?:(?:multi-model )?API )?server(?: \d{1,3})? on ",
         _serving,
         Sample(
@@ -72,14 +69,12 @@ END_RULES: tuple[LineRule, ...] = (
     ),
     line_rule(
         "server_ready",
-        "Application startup complete",
         r"(?:INFO:     )?Application startup complete\.",
         ServerReady,
         "(APIServer pid=309263) INFO:     Application startup complete.",
     ),
     line_rule(
         "server_routes",
-        "Available routes are",
         r"Available routes are:",
         RoutesListed,
         "INFO 04-14 08:39:49 launcher.py:21] Available routes are:",
@@ -87,7 +82,6 @@ END_RULES: tuple[LineRule, ...] = (
     ),
     line_rule(
         "server_process",
-        ("Started server process", "Waiting for application startup", "Route: /"),
         r"(?:INFO:     )?(?:Started server process|Waiting for application startup|"
         r"Route: /)",
         None,
@@ -95,7 +89,6 @@ END_RULES: tuple[LineRule, ...] = (
     ),
     note_rule(
         "keep_alive",
-        "shared memory broadcast block",
         r"No available shared memory broadcast block found in \d{1,6} seconds?",
         "keep_alive",
         "(EngineCore pid=1) INFO 07-16 20:03:40 [shm_broadcast.py:705] No available "
@@ -113,7 +106,6 @@ _ID = r"(?P<request>[\w.-]{1,200})"
 REQUEST_RULES: tuple[LineRule, ...] = (
     line_rule(
         "request_answered",
-        '"POST /',
         r'[^"]{0,100}"POST /(?:[\w.-]{1,40}/){0,4}'
         + _PATHS
         + r'(?:\?[^" ]{0,500})? HTTP/[\d.]{1,3}" 2\d\d\b',
@@ -125,7 +117,6 @@ REQUEST_RULES: tuple[LineRule, ...] = (
     ),
     line_rule(
         "request_arrived",
-        ("Received request ", "Added request "),
         rf"(?:Received request {_ID}: |Added request (?P<request2>[\w.-]{{1,200}})\.$)",
         lambda found: RequestLine(found["request"] or found["request2"]),
         Sample(
@@ -142,7 +133,6 @@ REQUEST_RULES: tuple[LineRule, ...] = (
     ),
     line_rule(
         "request_finished",
-        ("Generated response ", "Finished request "),
         rf"(?:Finished request {_ID}\.$|Generated response (?P<request2>[\w.-]{{1,200}})"
         r"(?! \(streaming delta\))(?: \(streaming complete\))?: output)",
         lambda found: RequestLine(found["request"] or found["request2"], True),
@@ -160,7 +150,6 @@ REQUEST_RULES: tuple[LineRule, ...] = (
     ),
     line_rule(
         "graph_use",
-        ("| FULL", "| PIECEWISE", "| NONE"),
         r"\| (?P<num_tokens>\d{1,9}) {1,20}\| (?P<padded_tokens>\d{1,9}) {1,20}\| \d{1,9} "
         r"{1,20}\| (?P<mode>FULL|PIECEWISE|NONE) {1,20}\| (?P<count>\d{1,12}) {1,20}\|",
         GraphUsed,
@@ -175,10 +164,10 @@ REQUEST_RULES: tuple[LineRule, ...] = (
             },
         ),
         files=("cuda_graph.py",),
+        hint=("| FULL", "| PIECEWISE", "| NONE"),
     ),
     line_rule(
         "graph_use_heading",
-        ("CUDAGraph ", "- Capture sizes: "),
         r"\*\*CUDAGraph (?:Config Settings|Stats):\*\*|- Capture sizes: \[",
         None,
         "(APIServer pid=66) INFO 09-02 08:46:23 [compilation/cuda_graph.py:108] "
@@ -197,13 +186,6 @@ def _shutdown(match: re.Match[str]) -> Made:
 SHUTDOWN_RULES: tuple[LineRule, ...] = (
     line_rule(
         "shutdown",
-        (
-            "[shutdown] ",
-            "Shutting down",
-            "Received signal",
-            "shutdown signal",
-            "Shutdown initiated (timeout=",
-        ),
         r"\[shutdown\] (?:API server: shutdown triggered|"
         r"EngineCore: trigger received signal).{0,200}|"
         r"Received (?:SIG\w{1,8}|signal \d{1,2}).{0,200}|"
@@ -227,10 +209,16 @@ SHUTDOWN_RULES: tuple[LineRule, ...] = (
             {"is_weak": True},
         ),
         levels=("INFO", "WARNING"),
+        hint=(
+            "[shutdown] ",
+            "Shutting down",
+            "Received signal",
+            "shutdown signal",
+            "Shutdown initiated (timeout=",
+        ),
     ),
     line_rule(
         "interrupted",
-        ("KeyboardInterrupt", "Cancellation requested; stopping", "SystemExit: 15"),
         r"KeyboardInterrupt(?:: .{0,100})?\s*$|Cancellation requested; stopping .{0,60}|"
         r"SystemExit: 15\s*$",
         lambda match: ShutdownLine(match[0].strip(), is_weak=True),
@@ -239,7 +227,6 @@ SHUTDOWN_RULES: tuple[LineRule, ...] = (
     ),
     line_rule(
         "signal_received",
-        ("*** SIGTERM received", "*** SIGINT received"),
         r"\*\*\* SIG(?:TERM|INT) received (?:by PID \d{1,9}|at time=\d{1,12}).{0,200}",
         lambda match: ShutdownLine(match[0].strip()),
         Sample(
@@ -248,10 +235,10 @@ SHUTDOWN_RULES: tuple[LineRule, ...] = (
             {"is_weak": False},
         ),
         levels=(NO_LEVEL,),
+        hint=("*** SIGTERM received", "*** SIGINT received"),
     ),
     line_rule(
         "job_cancelled",
-        "CANCELLED AT ",
         r"(?:slurmstepd|srun)[^\s:]{0,80}: (?:error: )?\*{3} (?:JOB|STEP) .{1,120} CANCELLED AT .{1,160}",
         # A job whose engine failed can hang until its time is over.
         lambda match: ShutdownLine(match[0].strip(), is_weak=True),
@@ -263,7 +250,6 @@ SHUTDOWN_RULES: tuple[LineRule, ...] = (
     ),
     line_rule(
         "shutdown_step",
-        "[shutdown] ",
         r"\[shutdown\] (?!API server: shutdown triggered|"
         r"EngineCore: trigger received signal|.{0,60}?unexpectedly)",
         None,

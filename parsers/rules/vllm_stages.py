@@ -94,7 +94,6 @@ def _plan_applied(match: re.Match[str]) -> list[Made]:
 STAGE_RULES: tuple[LineRule, ...] = (
     phase_end(
         "multimodal_warmup_took",
-        "ulti-modal warmup completed",
         rf"(?:Readonly m|M)ulti-modal warmup completed in {SECONDS}s",
         "multimodal_warmup",
         Sample(
@@ -105,7 +104,6 @@ STAGE_RULES: tuple[LineRule, ...] = (
     ),
     line_rule(
         "chat_template_took",
-        "Chat template warmup completed",
         r"Chat template warmup completed in (?P<took>[\d.]{1,12}m?s)",
         _chat_template,
         Sample(
@@ -121,7 +119,6 @@ STAGE_RULES: tuple[LineRule, ...] = (
     ),
     phase_start(
         "cpu_warmup_started",
-        "Warming up model for the compilation",
         r"Warming up model for the compilation\.\.\.",
         "model_warmup",
         "INFO 10-28 13:27:48 [cpu_model_runner.py:77] Warming up model for the "
@@ -129,14 +126,12 @@ STAGE_RULES: tuple[LineRule, ...] = (
     ),
     phase_end(
         "cpu_warmup_done",
-        "Warming up done",
         r"Warming up done\.",
         "model_warmup",
         "INFO 10-28 13:27:50 [cpu_model_runner.py:87] Warming up done.",
     ),
     line_rule(
         "encoder_graphs_took",
-        "Encoder graph capturing finished",
         r"Encoder graph capturing finished in (?P<seconds>[\d.]{1,12}) secs, took "
         rf"(?P<taken>{NUMBER}) GiB",
         _encoder_captured,
@@ -148,7 +143,6 @@ STAGE_RULES: tuple[LineRule, ...] = (
     ),
     line_rule(
         "encoder_graphs_complete",
-        "Encoder CUDA graph capture complete",
         r"Encoder CUDA graph capture complete\. Captured (?P<count>\d{1,7}) "
         r"(?:graphs|budget graphs|global \+ (?P<local>\d{1,7}) local budget graphs)",
         _encoder_complete,
@@ -160,7 +154,6 @@ STAGE_RULES: tuple[LineRule, ...] = (
     ),
     line_rule(
         "sleep_took",
-        ("to fall asleep", "seconds to wake up", "to discard tags"),
         r"It took (?P<seconds>[\d.]{1,16}) seconds to (?P<action>fall asleep|wake up|"
         r"discard)(?: tags (?P<tags>.{1,200}?))?\.\s*$",
         _slept,
@@ -179,10 +172,10 @@ STAGE_RULES: tuple[LineRule, ...] = (
             "up tags {'weights', 'kv_cache'}.",
             {"action": "wake_up", "duration_s": 0.5, "tags": ["weights", "kv_cache"]},
         ),
+        hint=("to fall asleep", "seconds to wake up", "to discard tags"),
     ),
     line_rule(
         "sleep_freed",
-        ("Sleep mode freed", "Sleep mode (level=", "MemAllocator: sleep freed"),
         rf"Sleep mode (?:\(level=\d\) )?freed (?P<freed_gib>{NUMBER}) GiB memory, "
         rf"(?P<used_gib>{NUMBER}) GiB memory is still in use|"
         # What the allocator freed is part of what the worker states.
@@ -209,7 +202,6 @@ STAGE_RULES: tuple[LineRule, ...] = (
     ),
     line_rule(
         "sleep_discarded",
-        "MemAllocator: discarded",
         rf"(?:CuMem|XpuMem)Allocator: discarded (?P<freed_gib>{NUMBER}) GiB for tags "
         r"(?P<tags>.{1,200}?)\.\s*$",
         SleepModeChanged,
@@ -222,7 +214,6 @@ STAGE_RULES: tuple[LineRule, ...] = (
     ),
     line_rule(
         "startup_plan_applied",
-        "Applying persisted startup plan",
         r"(?P<text>Applying persisted startup plan \(fingerprint \w{1,80}\): "
         r"kv_cache_memory_bytes=(?P<bytes>\d{1,18}) .{1,40}?recorded free-memory baseline "
         rf"(?P<baseline_gib>{NUMBER}) GiB, current (?P<free_gib>{NUMBER}) GiB.{{1,300}})",
@@ -237,7 +228,6 @@ STAGE_RULES: tuple[LineRule, ...] = (
     ),
     note_rule(
         "startup_plan_refused",
-        "Startup plan not applied",
         rf"Startup plan not applied: current free memory \((?P<free_gib>{NUMBER}) GiB\) is "
         rf"below the recorded baseline \((?P<baseline_gib>{NUMBER}) GiB\).{{0,200}}",
         "startup_plan",
@@ -249,7 +239,6 @@ STAGE_RULES: tuple[LineRule, ...] = (
     ),
     note_rule(
         "startup_plan_saved",
-        "Saved startup plan",
         r"Saved startup plan to .{1,300}",
         "startup_plan",
         "INFO 09-16 20:04:12 [startup_plan.py:180] Saved startup plan to /c/p.json",
@@ -257,7 +246,6 @@ STAGE_RULES: tuple[LineRule, ...] = (
     ),
     note_rule(
         "startup_plan",
-        ("startup plan", "Startup plan not applied"),
         r"Startup plan not applied: (?!current free memory).{1,300}|"
         r"Failed to save startup plan to .{1,300}|"
         r"Ignoring unreadable startup plan .{1,300}",
@@ -267,7 +255,6 @@ STAGE_RULES: tuple[LineRule, ...] = (
     ),
     note_rule(
         "encoder_profile_short",
-        "too short to hold the multi-modal embeddings",
         r"The sequence length used for profiling \([^()]{1,80}\) is too short to hold the "
         r"multi-modal embeddings in the worst case \([^()]{1,300}\)",
         "multimodal",
@@ -278,7 +265,6 @@ STAGE_RULES: tuple[LineRule, ...] = (
     ),
     note_rule(
         "encoder_graphs_many",
-        ("encoder CUDA graphs; capture axes", "captured centroids CUDA graphs"),
         r"Capturing (?P<num_graphs>\d{1,7}) encoder CUDA graphs; .{1,200}|"
         r"Gemma4 MTP: captured centroids CUDA graphs for sizes (?P<batch_sizes>.{1,200})",
         "cuda_graphs",
@@ -289,7 +275,6 @@ STAGE_RULES: tuple[LineRule, ...] = (
     ),
     note_rule(
         "memory_grew",
-        "Free memory grew by",
         rf"Free memory grew by (?P<grown_gib>{NUMBER}) GiB during profiling \(initial "
         rf"(?P<initial_gib>{NUMBER}) GiB, current (?P<free_gib>{NUMBER}) GiB\)\. Sizing the "
         rf"KV cache from the (?P<reserved_gib>{NUMBER}) GiB torch reserved.{{0,100}}",
@@ -306,7 +291,6 @@ STAGE_RULES: tuple[LineRule, ...] = (
     ),
     note_rule(
         "experts_rearranged",
-        "Rearranged experts",
         rf"Rearranged experts.{{0,20}}?in {SECONDS} (?:s|seconds)\.",
         "experts",
         "INFO 09-16 20:04:12 [eplb_state.py:958] Rearranged experts (profile) in 1.20 s.",
@@ -314,7 +298,6 @@ STAGE_RULES: tuple[LineRule, ...] = (
     ),
     note_rule(
         "kernel_built",
-        ("FlyDSL _get_kernel BUILD", "Built FlyDSL"),
         r"(?:FlyDSL _get_kernel BUILD #(?P<num_built>\d{1,9}) dt=|"
         r"Built FlyDSL \w{1,40} kernel #(?P<number>\d{1,9}) in )"
         r"(?P<duration_s>[\d.]{1,12})s \((?:total |cumulative=)(?P<total_s>[\d.]{1,12})s\)"
@@ -326,11 +309,6 @@ STAGE_RULES: tuple[LineRule, ...] = (
     ),
     line_rule(
         "encoder_profile",
-        (
-            "Encoder cache will be initialized",
-            "memory profiling for multimodal encoder",
-            "encoder profiling for embedding",
-        ),
         r"(?P<runs>Encoder cache will be initialized with a budget of ).{1,300}|"
         r"Skipping (?:memory profiling for multimodal encoder|"
         r"encoder profiling for embedding-only mode) .{1,200}",

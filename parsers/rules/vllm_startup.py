@@ -110,9 +110,7 @@ def _rank(match: re.Match[str]) -> list[Made]:
     ]
 
 
-def _setting_rule(
-    key: str, hint: str, pattern: str, line: str, value: int | str
-) -> LineRule:
+def _setting_rule(key: str, pattern: str, line: str, value: int | str) -> LineRule:
     """A line that states a setting; `value` is that of the sample `line`."""
 
     def build(match: re.Match[str]) -> Made:
@@ -120,9 +118,7 @@ def _setting_rule(
         stated = int_of(text) if isinstance(value, int) else text_of(text)
         return ConfigRecorded(settings={key: stated})
 
-    return line_rule(
-        key, hint, pattern, build, Sample(line, {"settings": {key: value}})
-    )
+    return line_rule(key, pattern, build, Sample(line, {"settings": {key: value}}))
 
 
 _DEVICES = {
@@ -146,7 +142,6 @@ def _model(value: object) -> str | None:
 CONFIG_RULES: tuple[LineRule, ...] = (
     line_rule(
         "banner_version",
-        (" version ", "vLLM API server version"),
         # A source tree that was not installed is `dev` (`version.py`).
         r"[▀-▟\s]{0,60}(?:vLLM (?:API|gRPC) server )?version "
         r"(?P<version>\d[\w.+-]{0,80}|dev)\s*$",
@@ -162,10 +157,10 @@ CONFIG_RULES: tuple[LineRule, ...] = (
             {"version": "0.23.1rc1.dev1201+gd08eebad1"},
         ),
         starts=1,
+        hint=(" version ", "vLLM API server version"),
     ),
     line_rule(
         "arguments",
-        "non-default args: ",
         r"non-default args: (?P<rest>\{.*)",
         _arguments,
         Sample(
@@ -180,7 +175,6 @@ CONFIG_RULES: tuple[LineRule, ...] = (
     ),
     line_rule(
         "arguments_namespace",
-        ("args: Namespace(", "ngine args: AsyncEngineArgs("),
         # The latter by what runs engines itself: RunPod's worker, Ray Serve.
         r"(?:args: Namespace|.{0,120}?[Ee]ngine args: AsyncEngineArgs)\("
         r"(?P<rest>.*)",
@@ -206,7 +200,6 @@ CONFIG_RULES: tuple[LineRule, ...] = (
     ),
     line_rule(
         "engine_config",
-        ("LLM engine (v", "LLM engine with config"),
         r"Initializing an? (?P<kind>LLM engine|(?:V[01] )?LLM engine \(v(?P<version>[^\s)]{1,80})\))"
         # A page states the version and leaves the rest out.
         r"(?: with config: |(?<=\))(?: ?(?:\.{3}|…) ?|$))(?P<rest>.*)",
@@ -227,10 +220,10 @@ CONFIG_RULES: tuple[LineRule, ...] = (
             {"version": "0.27.1", "device_kind": "cpu"},
         ),
         starts=3,
+        hint=("LLM engine (v", "LLM engine with config"),
     ),
     line_rule(
         "engine_config_stated",
-        ("LLM engine (v", "LLM engine with config"),
         # Printed when a step fails (`logging_utils/dump_input.py`).
         r"(?P<kind>(?:Dumping input data for )?V1 LLM engine \(v(?P<version>[^\s)]{1,80})\)|"
         r"Initializing a V1 LLM engine) with config: (?P<rest>.*)",
@@ -243,7 +236,6 @@ CONFIG_RULES: tuple[LineRule, ...] = (
     ),
     line_rule(
         "headless_version",
-        ") headless multiproc executor",
         # `entrypoints/cli/serve.py run_headless`: the engine is on another host.
         r"Launching vLLM \(v(?P<version>[^\s)]{1,80})\) headless multiproc executor",
         ConfigRecorded,
@@ -257,7 +249,6 @@ CONFIG_RULES: tuple[LineRule, ...] = (
     ),
     line_rule(
         "libraries_of_rocm",
-        ("librccl.so", "ROCmFlashAttention"),
         r"(?:(?:Loading|Found) nccl from library \S{0,200}librccl\.so|"
         r"Using ROCmFlashAttention backend)",
         None,
@@ -268,7 +259,6 @@ CONFIG_RULES: tuple[LineRule, ...] = (
     ),
     line_rule(
         "platform",
-        ("detected platform", "Platform plugin"),
         r"(?:Automatically detected platform (?P<built_in>[a-z]\w{0,19})\.|"
         r"Platform plugin (?P<plugin>[a-z]\w{0,19}) is activated)",
         _platform,
@@ -284,7 +274,6 @@ CONFIG_RULES: tuple[LineRule, ...] = (
     ),
     line_rule(
         "pin_memory",
-        "Pin memory is not supported on ",
         r"Pin memory is not supported on (?P<device>XPU|Neuron)\.",
         lambda match: ConfigRecorded(device_kind=match["device"].lower()),
         Sample(
@@ -294,14 +283,12 @@ CONFIG_RULES: tuple[LineRule, ...] = (
     ),
     _setting_rule(
         "max_model_len",
-        "Using max model len",
         r"Using max model len (?P<value>[\d,]{1,16})",
         "INFO 11-20 07:31:58 [model.py:1788] Using max model len 1024",
         1024,
     ),
     line_rule(
         "max_model_len_fitted",
-        "Auto-fit max_model_len: ",
         r"Auto-fit max_model_len: (?:reduced from \d{1,12} to (?P<fitted>\d{1,12}) |"
         r"full model context length (?P<whole>\d{1,12}) fits |"
         r"attention-free model, using derived max_model_len=(?P<derived>\d{1,12})"
@@ -316,7 +303,6 @@ CONFIG_RULES: tuple[LineRule, ...] = (
     ),
     _setting_rule(
         "max_num_batched_tokens",
-        "Chunked prefill is enabled",
         r"Chunked prefill is enabled with max_num_batched_tokens=(?P<value>\d{1,12})",
         "INFO 11-20 07:31:58 [scheduler.py:252] Chunked prefill is enabled with "
         "max_num_batched_tokens=1024.",
@@ -324,7 +310,6 @@ CONFIG_RULES: tuple[LineRule, ...] = (
     ),
     _setting_rule(
         "task",
-        "This model supports multiple tasks",
         r"This model supports multiple tasks: .{1,300}?\. Defaulting to '(?P<value>\w{1,40})'",
         "INFO 02-21 07:31:58 [config.py:549] This model supports multiple tasks: "
         "{'score', 'embed', 'generate'}. Defaulting to 'generate'.",
@@ -332,14 +317,12 @@ CONFIG_RULES: tuple[LineRule, ...] = (
     ),
     _setting_rule(
         "architecture",
-        "Resolved architecture",
         r"Resolved architecture: (?P<value>[\w.-]{1,120})",
         "INFO 11-20 07:31:58 [model.py:623] Resolved architecture: LlamaForCausalLM",
         "LlamaForCausalLM",
     ),
     line_rule(
         "nccl_variable",
-        " set by environment to ",
         # NCCL `src/misc/param.cc`, with NCCL_DEBUG=INFO.
         r".{0,300}? NCCL INFO (?P<key>NCCL_[A-Z\d_]{2,40}) set by environment to "
         r"(?P<value>[\w,:=^/-]{1,80})\.?\s{0,4}$",
@@ -353,7 +336,6 @@ CONFIG_RULES: tuple[LineRule, ...] = (
     ),
     line_rule(
         "nccl_log",
-        "NCCL INFO Bootstrap",
         r".{0,300}? NCCL INFO (?P<text>Bootstrap ?: Using .{1,200})",
         # NCCL `src/bootstrap.cc`: with NCCL_DEBUG of INFO or more.
         lambda match: Note(topic="nccl_log", text=text_of(match["text"])),
@@ -366,7 +348,6 @@ CONFIG_RULES: tuple[LineRule, ...] = (
     ),
     line_rule(
         "world_size",
-        ("world_size=", "in world size"),
         r"world_size=(?P<world_size>\d{1,6}) rank=(?P<rank>\d{1,6}) "
         r"local_rank=(?:(?P<local>-?\d{1,6})(?: distributed_init_method="
         r"(?P<address>\S{1,200}))?)?|"

@@ -125,7 +125,7 @@ def test_numbers_have_the_unit_behind_them():
     ids=["unit", "sign", "field", "invented", "right"],
 )
 def test_a_figure_that_the_line_does_not_print_so_is_wrong(made, said):
-    rule = LineRule("made", "x", "x")
+    rule = LineRule("made", "x")
     reading = _understood(rule, [made], "Prompt took 12 GiB in 5 seconds")
     assert [text.split(".")[1].split("=")[0] for text in reading.wrong] == said
 
@@ -138,14 +138,14 @@ def test_what_is_usable_may_follow_from_the_share(usable):
         gpu_memory_utilization=0.75,
     )
     reading = _understood(
-        LineRule("made", "x", "x"), [budget], "total=16GiB, gpu_memory_utilization=0.75"
+        LineRule("made", "x"), [budget], "total=16GiB, gpu_memory_utilization=0.75"
     )
     assert bool(reading.wrong) == (usable == 13)
 
 
 def test_a_phase_that_the_line_does_not_name_is_wrong():
     reading = _understood(
-        LineRule("made", "x", "x"),
+        LineRule("made", "x"),
         [BucketMiss(phase="decode", shape=(1, 2))],
         "prompt (1, 2) missed",
     )

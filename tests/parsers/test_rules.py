@@ -8,7 +8,7 @@ from itertools import islice
 import pytest
 
 from parsers import DIALECTS, all_rules
-from parsers.base import LineRule, Sample
+from parsers.base import LineRule, Sample, literals_of
 from parsers.engine.dispatch import Dispatcher
 from parsers.engine.envelope import Record, clean, peel
 from tests.helpers import REAL_LOGS, ROOT
@@ -63,7 +63,7 @@ def test_a_wrong_sample_is_seen():
 def test_a_sample_holds_what_the_rule_itself_fixes():
     """It is stated once, and what is made has it."""
     rule = LineRule(
-        "wheels", "wheels turn", "all wheels turn", PhaseMarked,
+        "wheels", "all wheels turn", PhaseMarked,
         fixed={"name": "turning", "edge": "start"},
         samples=(Sample("INFO 07-16 20:03:46 [a.py:1] all wheels turn"),),
     )  # fmt: skip
@@ -77,10 +77,48 @@ def test_a_sample_holds_what_the_rule_itself_fixes():
 
 def test_a_module_that_a_rule_leaves_out_is_left_out_behind_another_one():
     """The rule of the last line that began alike is tried first."""
-    rule = LineRule("wheels", "wheels", "all wheels turn", not_files=("b.py",))
+    rule = LineRule("wheels", "all wheels turn", not_files=("b.py",))
     dispatcher = Dispatcher([rule])
     found = [dispatcher.find("all wheels turn", "INFO", f"{n}.py:1") for n in "aba"]
     assert [one is not None for one in found] == [True, False, True]
+
+
+@pytest.mark.parametrize(
+    ("pattern", "texts"),
+    [
+        ("all wheels turn", {"all wheels turn"}),
+        (r"\[fwd\] (?P<phase>\w{1,20}) of wheels\.", {" of wheels."}),
+        ("wheels? turned?", {" turne"}),
+        ("a wheel turns|wheels turn", {"a wheel turns", "wheels turn"}),
+        (r"all (?:big|tiny) [a-z]{1,9}|wheels", {"all ", "wheels"}),
+        (r"a(?: wheel turns){0,3}(?: and stops)?(?:, or not)*b", {"a"}),
+        (r"(?:(?:big|tiny) wheels){1,3}", {" wheels"}),
+        ("(?!all wheels)(?=wheels t)wheels", {"wheels t"}),
+        (r"[]wheels]\d|x", set()),
+        ("(?i:all) wheels turn", set()),
+        ("(?:wheels|) turn|", set()),
+    ],
+)
+def test_a_line_must_hold_the_longest_text_that_a_pattern_requires(pattern, texts):
+    assert literals_of(pattern) == texts
+
+
+def test_a_rule_whose_pattern_requires_no_long_text_states_a_hint():
+    rule = LineRule("wheels", r"\d{1,3} wheels?|cogs")
+    with pytest.raises(ValueError, match="wheels has a pattern that requires no text"):
+        Dispatcher([rule])
+    stated = dataclasses.replace(rule, hint=("wheel", "cogs"))
+    assert Dispatcher([stated]).find("3 wheels") is not None
+
+
+def test_a_rule_is_tried_where_its_text_begins_inside_that_of_another_one():
+    rules = [
+        LineRule("all", r"all wheels(?= stop)"),
+        LineRule("turn", "(?:all )?wheels turn"),
+    ]
+    hit = Dispatcher(rules).find("all wheels turn")
+    assert hit is not None
+    assert hit[0].name == "turn"
 
 
 def test_every_phase_of_a_rule_has_words():
