@@ -143,7 +143,12 @@ def equal(parsed, recorded, path, step):
 def test_summaries_are_equal_where_the_log_knows(version, case):
     both = start(version, case)
     parsed, recorded = both.parsed.summary, both.recorded.summary
-    assert differences(public(parsed), public(recorded)) == []
+    facts = public(parsed)
+    if (
+        version == "v0_10"
+    ):  # it has no method for the ranges, which a recorder could watch
+        assert facts.pop("bucket_ranges") and not recorded.bucket_ranges
+    assert differences(facts, public(recorded)) == []
     assert parsed.phase("prompt").generated > 0
     assert parsed.memory.kv_cache_bytes > 0
     assert recorded.contradictions == []
