@@ -58,7 +58,7 @@ def test_the_time_is_that_of_the_summary(summaries):
             and summary.status != "skipped"
             and (summary.time.warmup_s or summary.time.engine_init_s)
         ):
-            assert "the engine states" in first
+            assert "he engine states" in first
             continue
         if summary.time.ready_at is not None and wall:
             assert first.startswith(f"Ready after {format_duration(wall)}"), first
@@ -108,7 +108,7 @@ def test_there_are_one_or_two_sentences_for_every_run(summaries):
 def test_the_documented_warm_up_is_explained(summaries):
     (found,) = [s for s in summaries if s.source.name == "warmup_doc_capture.log"]
     assert start_sentences(found) == [
-        "Time to ready is not stated; the engine states 49 s for its warm-up; 21 s of "
+        "The engine states 49 s for its warm-up; time to ready is not stated; 21 s of "
         "the 59 s in the log (36 %) went into capturing graphs of buckets, 28 s lie where "
         "lines were cut out of the log.",
         "14.19 GiB of 15.83 GiB reserved for graphs were used; 15 of 24 prompt and 48 of "
@@ -169,7 +169,7 @@ def test_settings_of_an_engine_are_of_a_start():
         ("chat_template_warmup", "warming the chat template"),
         ("multimodal_warmup", "warming multi-modal inputs"),
         ("unified", "unified buckets"),
-        ("validation_warmup", "the warm-up that validates the first"),
+        ("validation_warmup", "the validation of the warm-up"),
         ("server_start", "starting the server"),
     ],
 )

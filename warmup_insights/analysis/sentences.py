@@ -43,6 +43,7 @@ _ENDS = {
     "killed": "the process was killed",
 }  # fmt: skip
 _TOO_SMALL = "the KV cache is too small for a request of full length"
+_NOT_STATED = "time to ready is not stated"
 ORDERED = "stopped"
 """The word for serving that ended by an order; others are of a failure."""
 _SERVING_ENDS = {"shutdown": ORDERED, "error": "failed"}
@@ -140,16 +141,16 @@ def _reached(summary: RunSummary, after: str) -> str:
             return f"the server got ready{without}{stated and f'; {stated}'}"
         return f"ready{after}{without or _kind(summary)}"
     if without:
-        return "time to ready is not stated; the warm-up was skipped"
+        return f"the warm-up was skipped; {_NOT_STATED}"
     if stated and (not after or BY_NAME["warmup_s"].trusted(summary)):
-        return f"time to ready is not stated; {stated}"
+        return f"{stated}; {_NOT_STATED}"
     if summary.status == "finished":
         warmed = any(
             "warmup" in name or name in _WARMING
             for name in summary.time.seconds_by_phase()
         )
         over = "the warm-up ended" if warmed else "the engine was initialised"
-        return f"time to ready is not stated; {over}{after}{_kind(summary)}"
+        return f"{over}{after}{_kind(summary)}; {_NOT_STATED}"
     if summary.serving is not None and summary.serving.end is not None:
         return f"stopped{after}, before the log has a line that the server was ready"
     stage = progress_text(summary.progress)
@@ -491,10 +492,10 @@ def began_text(summary: RunSummary) -> str:
     known = "UTC" if summary.time.timezone else "time zone unknown, read as UTC"
     doubts = [known]
     if "time.started_at" in summary.guessed:
-        doubts.append("year guessed, as the log states none")
+        doubts.append("year guessed")
     if summary.time.is_excerpt:
-        doubts.append("no line shows an earlier time; the start began before")
-    return f"started {format_time(began)} ({', '.join(doubts)})"
+        doubts.append("the start began before")
+    return f"started {format_time(began)} ({'; '.join(doubts)})"
 
 
 def spike_words(summary: RunSummary) -> str:

@@ -31,7 +31,7 @@ _WORDS = {
     "multimodal_warmup": "warming multi-modal inputs",
     "speech_warmup": "warming the transcription of speech",
     "chat_template_warmup": "warming the chat template",
-    "validation_warmup": "the warm-up that validates the first",
+    "validation_warmup": "the validation of the warm-up",
 }  # fmt: skip
 
 _BUCKETED = (*PHASES, "unified", "mixed")
