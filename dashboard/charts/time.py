@@ -145,7 +145,7 @@ def steps_picture(folded: Folded) -> Picture:
     """The steps that took longest."""
     steps = costly_steps(folded)
     hint = "Single buckets, captures and compilations, the longest first."
-    return Picture(f"The {len(steps)} costliest steps", hint, steps, step_bars)
+    return Picture(f"The {len(steps)} costliest single steps", hint, steps, step_bars)
 
 
 def costly_steps(folded: Folded) -> pd.DataFrame:

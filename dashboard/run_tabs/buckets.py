@@ -230,11 +230,12 @@ def _facts(row: pd.Series) -> None:
 def _costs(view: View, rows: pd.DataFrame, phase: str) -> None:
     stated = rows[rows["duration_s"].notna()]
     known = stated[stated["duration_s"] > 0]
-    if known.empty:
-        return
     total = len(stated) + sum(
         state != "missed" for state in rows["state"].drop(stated.index)
     )
+    # Of a few buckets neither the costliest nor what a value costs is known.
+    if known.empty or 2 * len(stated) < total:
+        return
     axes = map_axes(rows, view.summary.phase(phase), phase)
     left, right = st.columns(2)
     with left:

@@ -233,7 +233,9 @@ def _memory(summary: RunSummary) -> TextTable:
         rows = [
             (one.title, text_of(summary, name), "", "")
             for name, one in BY_NAME.items()
-            if one.group == "memory" and one.read(summary) is not None
+            if one.group == "memory"
+            and one.read(summary) is not None
+            and name != "total_bytes"  # is in the title
         ]
     # Those of the division that are no part of the whole; a table without parts has them.
     names = ("free_bytes", "usable_bytes") if memory.parts and total else ()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Sequence
 
 from warmup_insights.analysis.compare import (
@@ -117,10 +118,15 @@ def settings_table(rows: Sequence[SettingRow], names: Sequence[str]) -> TextTabl
     return make_table("Settings that differ", ("setting", *names), cells)
 
 
+_COMMA = re.compile(r"(?<=[\d\"'\]}]),(?=[\[{\"'\d-])")
+
+
 def _setting_texts(values: Sequence[Setting]) -> list[str]:
     """Values as text; of those that are cut short, from shortly before they differ."""
+    # A list without spaces is wrapped nowhere.
     texts = [
-        None if value is None else " ".join(str(value).split()) for value in values
+        None if value is None else " ".join(_COMMA.sub(", ", str(value)).split())
+        for value in values
     ]
     known = [text for text in texts if text is not None]
     columns = enumerate(zip(*known, strict=False))
