@@ -893,7 +893,8 @@ def test_the_plan_for_missing_graphs_holds_on_the_device():
 def test_a_utilisation_that_no_argument_names_is_the_default_of_the_version(
     version, arguments, share
 ):
-    events = [started("vllm", version=version, device_kind="cuda"), config(**arguments)]
+    listed = ConfigRecorded(settings=arguments, arguments=list(arguments) or None)
+    events = [started("vllm", version=version, device_kind="cuda"), listed]
     assert facts_of(events).utilization == share
 
 

@@ -103,6 +103,15 @@ def read_version(text: str | None) -> Version | None:
     return tuple(int(part) for part in match[1].split(".")) if match else None
 
 
+def default_utilization(engine: str | None, version: str | None) -> float | None:
+    """`gpu_memory_utilization` where none is set (vLLM `config/cache.py`); None for an engine
+    or a version that is not known."""
+    known = read_version(version)
+    if known is None or engine not in ("vllm", "vllm-gaudi", "vllm-fork"):
+        return None
+    return 0.9 if known < (0, 20) else 0.92
+
+
 def has_setting(summary: RunSummary, setting: str) -> bool:
     """Whether the version of a run reads a setting (`name`, or `name=value`).
 

@@ -11,7 +11,6 @@ from msgspec.structs import asdict
 from warmup_insights.analysis.advice.known_texts import Statement
 from warmup_insights.analysis.advice.remedies import statement_of
 from warmup_insights.analysis.plan.planning import Planner
-from warmup_insights.bucketing.base import GPUS
 from warmup_insights.errors import InputError
 from warmup_insights.model.events import Bucket
 from warmup_insights.model.figures import BY_NAME, contradictory
@@ -23,7 +22,6 @@ from warmup_insights.model.summary import (
     RunSummary,
     StepCost,
 )
-from warmup_insights.rules.setting_lives import read_version
 from warmup_insights.units import GIB, format_duration
 
 LEAST_S, LEAST_SHARE = 10.0, 0.05
@@ -32,8 +30,6 @@ MOST_UNLOGGED = 0.5
 """Share of a start in no line from which nothing is stated of its parts."""
 SHARE_STEP = 0.0001
 """Utilisations are printed with four digits."""
-OLD_UTILIZATION, NEW_UTILIZATION, NEW_UTILIZATION_SINCE = 0.9, 0.92, (0, 20)
-"""The utilisation of vLLM where none is set."""
 GAUDI = ("vllm-gaudi", "vllm-fork")
 """Engines for HPU devices."""
 _FIRST = frozenset({
@@ -240,19 +236,7 @@ class RunFacts:
         """`gpu_memory_utilization` as the engine printed or was given it; the version's default
         where its arguments, which vLLM prints, do not name it."""
         known = self.summary.memory_or_none.gpu_memory_utilization
-        known = known or self.summary.setting("gpu_memory_utilization")
-        return known or self._default_utilization
-
-    @property
-    def _default_utilization(self) -> float | None:
-        """Of vLLM (`config/cache.py`); None where the line of the arguments is not there, which
-        alone names the model by its tag."""
-        summary = self.summary
-        version = read_version(summary.engine.version)
-        is_on_gpu = summary.engine.name == "vllm" and summary.device.kind in GPUS
-        if not is_on_gpu or version is None or "model_tag" not in summary.config:
-            return None
-        return OLD_UTILIZATION if version < NEW_UTILIZATION_SINCE else NEW_UTILIZATION
+        return known or self.summary.setting("gpu_memory_utilization")
 
     @cached_property
     def device_bytes(self) -> float | None:

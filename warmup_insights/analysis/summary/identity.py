@@ -7,6 +7,7 @@ from typing import Any
 
 from warmup_insights.analysis.summary.rank_time import PHASE_OF, is_before
 from warmup_insights.analysis.summary.ranks import Routes
+from warmup_insights.bucketing.base import GPUS
 from warmup_insights.model.events import (
     SERVER_START,
     CaptureProgress,
@@ -42,6 +43,7 @@ from warmup_insights.model.summary import (
     Setting,
 )
 from warmup_insights.rules import is_bucketing_off
+from warmup_insights.rules.setting_lives import default_utilization
 
 MAX_CONFIG = 1000
 _ENGINES = "data_parallel_size"
@@ -217,11 +219,22 @@ class Identity:
     def config(self) -> dict[str, Setting]:
         """Flat settings; those printed with a result fill in what was not listed."""
         beside = {**self.beside.settings, **self.beside.environment}
-        return {**beside, **self._printed, **self._config}
+        return {**self._unset(), **beside, **self._printed, **self._config}
+
+    def _unset(self) -> dict[str, Setting]:
+        """What has its default, as the engine lists all arguments that were set without it."""
+        name = "gpu_memory_utilization"
+        share = default_utilization(self.engine, self.version)
+        is_listed = self.arguments is None or name in self.arguments
+        if is_listed or share is None or self.device_kind not in (*GPUS, "hpu"):
+            return {}
+        return {name: share}
 
     def defaults(self) -> list[str]:
-        """Settings that the engine printed as its own."""
-        return [name for name, is_own in self._defaults.items() if is_own]
+        """Settings that the engine printed as its own, or did not print as set."""
+        own = [name for name, is_own in self._defaults.items() if is_own]
+        stated = (*self._printed, *self._config, *own)
+        return [*own, *(name for name in self._unset() if name not in stated)]
 
     def status(self, *, is_recorded: bool) -> str:
         """Of the start-up: `finished`, `running`, `failed`, `stopped`, `skipped` or
