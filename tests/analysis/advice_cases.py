@@ -28,6 +28,11 @@ NOT_LOADED = Note(
     topic="compile", text="not loaded",
     values={"outcome": "refused", "path": "/c/model", "reason": "no attribute x"},
 )  # fmt: skip
+OFF = Note(topic="compile", text="off", values={"outcome": "off"})
+NOT_BUILT = Note(
+    topic="kernel_build",
+    text="Failed to initialize FlashInfer All Reduce workspace: Ninja build failed. Ninja output:",
+)
 LATE = RuntimeCompile(
     what="Triton kernel JIT compilation",
     kernel="_zero_kv_blocks_kernel",
@@ -282,6 +287,17 @@ TIME_CASES: dict[str, tuple[list[list[Event]], list[list[Event]]]] = {
          compiled(52.0, CompileFinished(what="graph", duration_s=1.0, from_cache=True)),
          compiled(52.0, NOT_LOADED),
          compiled(52.0)[:-1]],
+    ),
+    "compile_cache_off": (
+        [compiled(52.0, OFF)[:-1],
+         [config(VLLM_DISABLE_COMPILE_CACHE="1"), *compiled(52.0)[:-1]]],
+        [compiled(52.0, OFF), compiled(52.0)[:-1], compiled(5.0, OFF)[:-1]],
+    ),
+    "all_reduce_not_built": (
+        [[*CONFIGURED, NOT_BUILT]],
+        [CONFIGURED,
+         [*CONFIGURED, Note(topic="kernel_build", text="Failed to initialize FlashInfer Allreduce "
+                            "norm fusion workspace with backend=trtllm")]],
     ),
     "saved_not_loaded": (
         [compiled(30.0, NOT_LOADED)],

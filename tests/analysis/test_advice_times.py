@@ -18,6 +18,7 @@ from tests.analysis.advice_cases import (
     DECODE_STEPS,
     MISSED,
     NO_PREFIXES,
+    OFF,
     PROMPT_STEPS,
     SIZES,
     SKIPPED,
@@ -59,6 +60,7 @@ from warmup_insights.model.events import (
     CompileFinished,
     ConfigRecorded,
     EngineInitialized,
+    Failure,
     GraphsCaptured,
     Note,
     PhaseMarked,
@@ -402,9 +404,42 @@ def test_calls_after_compilation_ahead_belong_to_the_dominant_part():
 
 
 def test_a_cache_that_the_engine_printed_as_off_is_switched_on():
-    off = Note(topic="compile", text="off", values={"outcome": "off"})
-    finding = found(compiled(52.0, off), "compile_cache")
+    finding = found(compiled(52.0, OFF), "compile_cache")
     assert finding.suggestion == "unset VLLM_DISABLE_COMPILE_CACHE"
+
+
+def test_what_a_cpu_compiles_and_saves_as_a_whole_is_kept():
+    made = PhaseMarked(
+        name="compile", edge="end", duration_s=37.0, time=T0 + 37.0, path="/c/model"
+    )
+    cpu = started("vllm", device_kind="cpu", version="0.28.1")
+    events = [cpu, made, ServerReady(time=T0 + 60.0)]
+    finding = found(events, "compile_cache")
+    assert (
+        finding.title
+        == "Compilation took 37 s of 1 min 00 s (62 %); nothing came from its cache."
+    )
+    assert finding.suggestion.startswith("VLLM_CACHE_ROOT")
+
+
+def test_starts_that_failed_alike_are_named_where_the_next_one_is_cut():
+    summaries = [
+        summary_of([started("vllm"), Failure(failure="error", message=text)])
+        for text in ("KeyError: 'a'", "KeyError: 'a'", "KeyError: 'b'")
+    ]
+    cut = [started("vllm"), PhaseMarked(name="configure", edge="start")]
+    of_log = {"source_kind": "log"}
+    finding = found(cut, "others_failed", history=summaries[:2], **of_log)
+    assert finding.title.startswith(
+        "2 of 2 other starts of this model failed: KeyError: 'a'"
+    )
+    for history in (
+        summaries,
+        summaries[:1],
+        [*summaries[:2], summary_of(phased(("load_model", 20.0), version="0.26.0"))],
+    ):
+        rules = [f.rule for f in advise(facts_of(cut, history=history, **of_log))]
+        assert "others_failed" not in rules
 
 
 def test_first_compilations_are_not_counted_as_saved():

@@ -9,7 +9,7 @@ from tests.analysis.room_cases import ended
 from warmup_insights.analysis.advice import advise
 from warmup_insights.analysis.advice.remedies import KNOWN, known_error
 from warmup_insights.analysis.advice.rules_failure import TEXT_RULES as RULES
-from warmup_insights.model.events import ConfigRecorded, Failure
+from warmup_insights.model.events import ConfigRecorded, Failure, PhaseMarked
 from warmup_insights.model.failure_text import kind_of_message
 
 NCCL = "torch.distributed.DistBackendError: NCCL error in: ProcessGroupNCCL.cpp:1970, "
@@ -22,6 +22,22 @@ TEXTS = [
      "of one release", {}),
     ("RuntimeError: GetDevice:x.ts:60 NPU function error: aclrtGetCurrentContext(&d), error code "
      "is 107002", "device_unreachable", "npu-smi info", {}),
+    ("RuntimeError: capture_begin:x.ts:214 NPU function error: c10_npu::acl::AclmdlRICaptureBegin("
+     "capture_stream_, capture_mode), error code is 207005", "device_unreachable",
+     "(HDK) 25.5.1 or newer", {}),
+    ("RuntimeError: x NPU function error: aclmdlRICaptureEnd(model_ri_, &g), error code is 207008",
+     "device_unreachable", "fewer cudagraph_capture_sizes", {}),
+    ("AssertionError: mla_gluon requires gfx950 (CDNA4), got gfx942", "device_unsupported",
+     "VLLM_ROCM_USE_AITER_MLA=0", {"VLLM_ROCM_USE_AITER_MLA": "0"}),
+    ("AssertionError: some_kernel requires gfx950, got gfx942", "device_unsupported",
+     "VLLM_ROCM_USE_AITER=0", {"VLLM_ROCM_USE_AITER": "0"}),
+    ("AssertionError: Attempted to load weight (torch.Size([4096, 12288])) into parameter "
+     "(torch.Size([4096, 8192]))", "model_unsupported", '"method": "eagle3"', {}),
+    ("AssertionError: Attempted to load weight (torch.Size([4096, 8192])) into parameter "
+     "(torch.Size([4096, 12288]))", "model_unsupported", '"method": "eagle"', {}),
+    ("AssertionError: Attempted to load weight (torch.Size([4096, 4096])) into parameter "
+     "(torch.Size([4096, 8192]))", "model_unsupported", "a vLLM as new as the checkpoint", {}),
+    ("AssertionError: assert result == 0", "ranks_not_connected", "vLLM is using nccl", {}),
     ("ModuleNotFoundError: No module named 'triton.compiler'; 'triton' is not a package",
      "missing_tool", "triton of torch's version", {}),
     ("FileNotFoundError: [Errno 2] No such file or directory: '/r/.triton/cache/de75/fused_moe"
@@ -1018,7 +1034,8 @@ def test_a_crash_is_of_the_library_that_its_frames_name_and_of_no_cache():
         message="*** SIGSEGV received at time=1746566409 on cpu 131 ***",
     )  # fmt: skip
     (finding,) = advise(facts_of([crash]))
-    assert "most recent call first" in finding.suggestion
+    assert "the innermost frames" in finding.suggestion
+    assert "most recent call first" not in finding.suggestion
     assert not any("CACHE" in way.suggestion for way in finding.ways)
 
 
@@ -1193,6 +1210,7 @@ def test_packages_of_a_gaudi_are_not_installed_as_those_of_cuda():
         ),
         ("vllm/v1/spec_decode/eagle.py", {}, "no --speculative-config"),
         ("flashinfer/decode.py", {}, "no FlashInfer"),
+        ("vllm/attention/backends/flashinfer.py", {}, "VLLM_ATTENTION_BACKEND unset"),
         (
             "transformers/models/a/b.py",
             {},
@@ -1249,6 +1267,7 @@ def test_no_package_is_made_of_a_word(message, wrong):
 
 
 PLUGIN = [started("vllm-gaudi", version="0.26.0")]
+CUDA = [started("vllm", device_kind="cuda")]
 LINEAR = "vllm/model_executor/layers/linear.py"
 
 
@@ -1350,3 +1369,33 @@ def test_a_check_of_a_models_settings_is_about_settings():
     text = "AssertionError: Chunked prefill is required for Mamba prefix caching."
     finding = _raised(text, "vllm/model_executor/models/config.py", phase="configure")
     assert finding.suggestion.startswith("--enable-chunked-prefill")
+
+
+def test_an_ascend_device_that_refuses_a_call_may_lack_memory():
+    failure = "RuntimeError: NPU function error: aclnnSome(), error code is 207001"
+    assert "memory" not in _raised(failure, phase="profile_run").title
+
+
+@pytest.mark.parametrize(
+    ("phase", "is_named"), [("graph_capture", True), (None, False)]
+)
+def test_an_eager_start_is_for_what_failed_while_graphs_were_made(phase, is_named):
+    """Once they are made, the warm-up of kernels and samplers runs with or without them."""
+    captured = [
+        ConfigRecorded(settings={}),
+        PhaseMarked(name="graph_capture", edge="start"),
+        PhaseMarked(name="graph_capture", edge="end"),
+    ]
+    finding = _raised(
+        "RuntimeError: value tensor [5]", "", *CUDA, *captured, phase=phase
+    )
+    ways = [finding.suggestion, *(way.suggestion for way in finding.ways)]
+    assert any("--enforce-eager" in way for way in ways) is is_named
+
+
+@pytest.mark.parametrize(("device", "is_named"), [("cpu", True), ("cuda", False)])
+def test_a_device_that_was_given_is_not_another_than_was_found(device, is_named):
+    text = "TypeError: Worker.__init__() got an unexpected keyword argument 'a'"
+    recorded = ConfigRecorded(settings={"device": device})
+    finding = _raised(text, "vllm/worker/worker_base.py", *CUDA, recorded)
+    assert finding.suggestion.startswith("no --device cpu") is is_named

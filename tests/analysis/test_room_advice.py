@@ -207,11 +207,37 @@ def test_weights_that_were_still_loading_are_counted_by_the_name_of_the_model():
         free_bytes=115 * MIB, total_bytes=int(15.47 * GIB), line=9,
     )  # fmt: skip
     finding = only([*start, failure], "weights_too_large")
-    assert "about 26.08 GiB by the model's name" in finding.title
+    assert "roughly 26 GiB by the model's name" in finding.title
     ways = ways_of(finding)
-    assert any("--tensor-parallel-size 2" in way for way, _ in ways)
-    assert "about 8.7 GiB of 26.08 GiB remain" in finding.suggestion
+    assert any("--tensor-parallel-size 4" in way for way, _ in ways)
+    assert finding.suggestion == "weights of fewer bits"
     assert ways[-1][1].startswith("does not help")
+
+
+def test_weights_of_4_bits_that_may_not_fit_either_come_after_more_devices():
+    """Embeddings and the last layer keep 16 bits: a third to two fifths remain."""
+    start = [
+        started("vllm", device_kind="cuda"),
+        config(tensor_parallel_size=1),
+        LOADING,
+    ]
+    known = weights(15)
+    failure = Failure(failure="out_of_memory", message="no", total_bytes=6 * GIB)
+    finding = only([*start, known, failure], "weights_too_large")
+    assert finding.suggestion.startswith("--tensor-parallel-size 4")
+    way, price = next(each for each in ways_of(finding) if "4 bits" in each[0])
+    assert way.endswith("about 5.0 to 6.0 GiB of 15 GiB remain")
+    assert price.startswith("more than 85 % of the device may remain")
+
+
+def test_a_refused_tensor_is_most_likely_memory():
+    refused = '"aten::empty_strided" API call failed'
+    events = [*start_up(), ServingFailure(failure="out_of_memory", message=refused)]
+    assert only(events, "out_of_memory_serving").title.startswith(
+        "Memory most likely ran out"
+    )
+    finding = only(ended("out_of_memory", refused), "out_of_memory")
+    assert finding.title.startswith("The start most likely ran out of memory")
 
 
 def test_a_program_that_does_not_fit_while_weights_are_loaded_is_none_of_them():
@@ -252,7 +278,7 @@ def test_more_devices_until_the_weights_fit():
     """60 GiB of weights need eight devices of 16: 7.5 of 13.6 GiB, four would have 15."""
     events = ended("out_of_memory", "no", weights(60), total_bytes=16 * GIB)
     finding = only(events, "weights_too_large")
-    assert any(way.changes == {"tensor_parallel_size": 8} for way in finding.ways)
+    assert finding.changes == {"tensor_parallel_size": 8}
 
 
 @pytest.mark.parametrize(

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import pytest
 
-from tests.analysis.builders import facts_of
+from tests.analysis.builders import facts_of, started
 from tests.analysis.room_cases import ended
 from warmup_insights.analysis.advice import advise
 from warmup_insights.analysis.advice.stated import remedies
-from warmup_insights.model.events import ConfigRecorded, PhaseMarked
+from warmup_insights.model.events import ConfigRecorded, Failure, PhaseMarked
 from warmup_insights.model.failure_text import kind_of_message
 
 CONFIGURE = PhaseMarked(name="configure", edge="start")
@@ -206,12 +206,10 @@ def test_two_settings_that_bound_each_other_have_their_values(message, changes, 
 
 
 def test_a_failed_compilation_has_the_start_without_it_and_another_release():
-    shown = " ".join(
-        ways(
-            "RuntimeError: some text that is not there",
-            PhaseMarked(name="compile", edge="start"),
-        )
-    )
+    text = "RuntimeError: some text that is not there"
+    failure = Failure(failure="error", message=text, phase="compile")
+    (finding,) = advise(facts_of([started("vllm", device_kind="cuda"), failure]))
+    shown = " ".join([finding.suggestion, *(way.suggestion for way in finding.ways)])
     assert "--enforce-eager" in shown
     assert "another release" in shown
 

@@ -134,7 +134,11 @@ FEATURES: tuple[Feature, ...] = (
             is_default=True),
     Feature(r"(?<!enable_)(?i:flash_?infer[ _]autotune)", "enable_flashinfer_autotune",
             "--no-enable-flashinfer-autotune", "slower kernels", is_default=True),
-    Feature(r"(?<![a-z]_)(?i:flash_?infer(?![ _]autotune|.{0,60}(?:all_?-?reduce|all2all|one-sided|communicat)))",
+    Feature(r"vllm/attention/backends/flashinfer\.py", "VLLM_ATTENTION_BACKEND",
+            "VLLM_ATTENTION_BACKEND unset, or FlashInfer for this torch and CUDA installed, which "
+            "this backend starts without",
+            "another attention backend", is_default=True),
+    Feature(r"(?<!vllm/attention/backends/)(?<![a-z]_)(?i:flash_?infer(?![ _]autotune|.{0,60}(?:all_?-?reduce|all2all|one-sided|communicat)))",
             "VLLM_USE_FLASHINFER_SAMPLER",
             "no FlashInfer: VLLM_USE_FLASHINFER_SAMPLER=0 where it samples, and another "
             "--attention-backend or --moe-backend where it was chosen",

@@ -56,6 +56,11 @@ _CACHE_OF_16_BITS = Way.that_sets(
 _ASCEND_RELEASE = Way(
     "the Ascend toolkit, torch_npu and vllm-ascend of one release", "another image"
 )
+_FEWER_ASCEND_GRAPHS = Way(
+    "fewer cudagraph_capture_sizes in --compilation-config, or cudagraph_mode FULL_DECODE_ONLY "
+    "there: each piece of a graph takes streams of its own",
+    "batches between the sizes are padded, and prompts run without graphs",
+)
 _GAUDI_RELEASE = Way(
     "on Gaudi the driver of the image's release (`hl-smi` on the host, the tag of the image)",
     "another image or driver",
@@ -87,6 +92,7 @@ _NO_OWN_BACKEND = Way(
     "no backend of your own: unset VLLM_ATTENTION_BACKEND and --attention-backend",
     "the engine picks one that fits, where there is one",
 )
+_OTHER_KERNELS = "slower kernels, where others are"
 _REASONS = {
     "kv_cache_dtype not supported": "--kv-cache-dtype auto",
     "block_size not supported": "no --block-size",
@@ -141,6 +147,21 @@ def _without_reasons(match: re.Match[str]) -> Iterable[Way]:
     named = ", ".join(s for reason, s in _REASONS.items() if reason in match[1])
     if named:
         yield Way(f"{named}: the message names them", "what they set")
+
+
+def _without_kernel(match: re.Match[str]) -> Iterable[Way]:
+    """The kernels of AITER that need another device turned off: those of MLA alone where it is
+    one of them (vLLM `envs.py`)."""
+    if "mla" in match[1].lower():
+        yield Way.that_sets(_OTHER_KERNELS, VLLM_ROCM_USE_AITER_MLA="0")
+        yield Way.that_sets(_OTHER_KERNELS, attention_backend="TRITON_MLA")
+    else:
+        yield Way.that_sets(_OTHER_KERNELS, VLLM_ROCM_USE_AITER="0")
+    yield Way(
+        f"a newer vLLM and AITER, which take this kernel on {match[2]} alone, or have it for "
+        f"{match[3]}",
+        "another image",
+    )
 
 
 def _type_of_quantisation(match: re.Match[str]) -> Iterable[Way]:
@@ -228,10 +249,12 @@ ROWS: tuple[KnownError, ...] = (
               "--moe-backend where one of FlashInfer is in use", "slower kernels, where others are"),
           Way("TORCH_CUDA_ARCH_LIST and FLASHINFER_CUDA_ARCH_LIST unset, or with the capability "
               "of the device"))),
+        (r"(\w{1,60}) requires (gfx\w{3,6})\b.{0,60}? got (gfx\w{3,6})",
+         "A kernel of AITER, AMD's library, was chosen that this device cannot run",
+         _without_kernel),
         (r"One of GPU archs of \[",
          "AITER, AMD's library of kernels, has none for this device",
-         (Way.that_sets("slower kernels, where others are", VLLM_ROCM_USE_AITER="0"),
-          OTHER_BUILD)),
+         (Way.that_sets(_OTHER_KERNELS, VLLM_ROCM_USE_AITER="0"), OTHER_BUILD)),
         (r"Only XE2 cutlass kernel is supported|XE2 cutlass kernel is not enabled",
          "The attention of this build has no kernel for this Intel device",
          (Way("a newer vllm-xpu-kernels, or vLLM for XPU, that names the device",
@@ -549,8 +572,17 @@ ROWS: tuple[KnownError, ...] = (
          "The Ascend toolkit is older than torch_npu needs",
          (_ASCEND_RELEASE,
           EAGER)),
+        (r"(?i:alloc sq cq fail)|(?:capture_(?:begin|end)|AclmdlRICapture).{0,300}\b207005\b",
+         "The Ascend device gave no more queues for the streams of the graphs to be captured",
+         (Way("an Ascend driver (HDK) 25.5.1 or newer on the host, with the CANN that belongs to it, "
+              "where `npu-smi info` shows an older one", "a restart of the host; another image"),
+          _FEWER_ASCEND_GRAPHS, EAGER)),
+        (r"(?i:stream resources are insufficient|insufficient_stream_resources)|"
+         r"(?i:capture_(?:begin|end)|AclmdlRICapture).{0,300}\b207008\b",
+         "The Ascend device has fewer streams than the graphs to be captured need",
+         (_FEWER_ASCEND_GRAPHS, EAGER)),
         (r"current working operator name is|NPU function error|\bacl(?:nn|rt)[A-Z]",
-         "A call of the Ascend device failed, for no lack of memory",
+         "A call of the Ascend device failed",
          (_ASCEND_RELEASE,
           Way("ASCEND_LAUNCH_BLOCKING=1: the traceback is that of the call then", "slower; the "
               "line of the error is not the call's without it", kind="look"),

@@ -96,6 +96,31 @@ _MORE_HOST = Way(
 )
 
 
+def _of_other_weights(match: re.Match[str]) -> Iterable[Way]:
+    """A checkpoint that fits; first the method of a draft model, where the shapes are those of
+    EAGLE and EAGLE-3: their first layer takes two and three hidden sizes (vLLM
+    `models/llama_eagle.py`, `llama_eagle3.py`)."""
+    size, own, wanted = (int(text or 0) for text in match.groups())
+    parts = {(3, 2): "eagle3", (2, 3): "eagle"}
+    method = parts.get((own // size, wanted // size)) if size else None
+    if method is not None and not (own % size or wanted % size):
+        yield Way(
+            f'"method": "{method}" in --speculative-config: the first layer of this draft model '
+            f"takes {own // size} hidden sizes, and the one that was made {wanted // size}"
+        )
+    yield Way(
+        "a vLLM as new as the checkpoint, or the revision of the checkpoint that this version "
+        "was tested with",
+        "another image or checkpoint",
+    )
+    yield Way(
+        "the architecture and the form of the files as the model card gives them: "
+        "--hf-overrides, --runner and --convert, or --config-format, --load-format and "
+        "--tokenizer-mode (mistral), where the engine took another one"
+    )
+    yield _ONE_DRAFT
+
+
 def _of_one_cuda(match: re.Match[str]) -> Iterable[Way]:
     """vLLM for the CUDA of torch, or torch for that of vLLM."""
     other = "cu130" if match[2] == "12" else "cu129"
@@ -586,14 +611,10 @@ ROWS: tuple[KnownError, ...] = (
           Way("a tpu-inference as new as the checkpoint", "another image"))),
         (r"KeyError: '(?:[\w.]{1,80}\.)?layers\.\d|no module or parameter named|not initialized from checkpoint|size mismatch for (?!mm_hash|layer )|"
          r"^ValueError: (?i:unexpected|unknown|missing) (?:[\w./-]{1,30} ){0,4}(?:weight|tensor|parameter)s?\b(?! type)|"
-         r"Attempted to load weight|Tried to load weights of size|: assert .{0,100}loaded_weight\.(?:shape|size|numel)",
-         "The checkpoint and the engine disagree about the weights",
-         (Way("a vLLM as new as the checkpoint, or the revision of the checkpoint that this "
-              "version was tested with", "another image or checkpoint"),
-          Way("the architecture and the form of the files as the model card gives them: "
-              "--hf-overrides, --runner and --convert, or --config-format, --load-format and "
-              "--tokenizer-mode (mistral), where the engine took another one"),
-          _ONE_DRAFT)),
+         r"Attempted to load weight(?: \(torch\.Size\(\[(\d{1,7}), (\d{1,7})\]\)\) into parameter "
+         r"\(torch\.Size\(\[\d{1,7}, (\d{1,7})\]\)\))?|Tried to load weights of size|"
+         r": assert .{0,100}loaded_weight\.(?:shape|size|numel)",
+         "The checkpoint and the engine disagree about the weights", _of_other_weights),
     ),
     *rows(
         "build_failed",

@@ -5,7 +5,12 @@ from __future__ import annotations
 from dataclasses import replace
 
 from warmup_insights.analysis.advice.change import Way
-from warmup_insights.analysis.advice.known_texts import MEMORY_OF_SHM, KnownError, rows
+from warmup_insights.analysis.advice.known_texts import (
+    EAGER,
+    MEMORY_OF_SHM,
+    KnownError,
+    rows,
+)
 
 _HOST_INTERFACE = Way(
     "VLLM_HOST_IP with the address of each node, NCCL_SOCKET_IFNAME and GLOO_SOCKET_IFNAME "
@@ -41,6 +46,14 @@ _GAUDI_LINKS = (
 ROWS: tuple[KnownError, ...] = (
     *rows(
         "ranks_not_connected",
+        (r"^AssertionError: assert result == 0$",
+         "A call of NCCL failed, of which this version states nothing",
+         (Way("an NCCL as new as the release: VLLM_NCCL_SO_PATH with the libnccl.so.2 of "
+              "nvidia-nccl-cu12, where the line `vLLM is using nccl` has an older one than 2.18: "
+              "the system's may come first, and captures no graphs", "another environment"),
+          Way("the line `NCCL WARN` above the error names the call that failed; without one "
+              "NCCL_DEBUG=WARN prints it", "this line does not hold it", kind="look"),
+          EAGER)),
         (r"Version mismatch: The cluster was started with",
          "Ray or Python of this node is of another version than that of the cluster",
          (Way("one image for all nodes, or the same Ray and Python on each: the lines below the error "

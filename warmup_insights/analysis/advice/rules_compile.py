@@ -20,7 +20,13 @@ from warmup_insights.analysis.causes import KeyChange, key_change
 from warmup_insights.analysis.compare import SettingRow, compare_settings
 from warmup_insights.analysis.sentences import count_of, shortened, value_text
 from warmup_insights.analysis.summary.compilation import RECIPES
-from warmup_insights.model.summary import PHASES, CompilePart, RunSummary, is_true
+from warmup_insights.model.summary import (
+    PHASES,
+    CompileFacts,
+    CompilePart,
+    RunSummary,
+    is_true,
+)
 from warmup_insights.units import format_duration
 
 NOTABLE_SHARE = 0.15
@@ -45,6 +51,9 @@ _HOME = re.compile(r"(?:/home/|~|/Users/)")
 _LOST = re.compile(r"/(?:(?:var/)?tmp|dev/shm)/")
 """Folders that go with the host's or the container's end."""
 _TRUE = ("1", "true")
+_NOT_BUILT = re.compile(
+    r"Failed to initialize FlashInfer All ?[Rr]educe.{0,60}: .{0,200}(?i:build failed|ninja|nvcc)"
+)
 _ONCE = re.compile(r"(?i:source) code has changed|file corrupted")
 """Reasons that the next start does not have, for this one saved the function anew (vLLM
 `compilation/decorators.py`)."""
@@ -141,10 +150,11 @@ def _compiling_s(facts: RunFacts, warmup_s: float) -> float:
 def compile_cache(facts: RunFacts, start: Start) -> Iterator[Finding]:
     """torch.compile took nothing from its cache, or the cache is what is kept."""
     compiled = facts.summary.compile
-    spent = facts.figure("compile_s")
+    stated = facts.figure("compile_s")
+    spent = stated or start.seconds.get("compile")
     if compiled is None or spent is None:
         return
-    if facts.summary.engine.name != "vllm" or compiled.cache != "miss":
+    if facts.summary.engine.name != "vllm" or not _is_missed(compiled):
         return
     if facts.summary.start.aot_reason:
         return
@@ -168,13 +178,15 @@ def compile_cache(facts: RunFacts, start: Start) -> Iterator[Finding]:
     setting, change = _kept_by(where, is_off=is_off, is_kept=is_kept)
     if key is not None:
         setting, change = key_advice(key)
-    stated = f", {format_duration(spent)} of it" if spent < part else ""
+    source = ""
+    if stated is not None:
+        source = f", {format_duration(spent)} of it" if spent < part else ""
+        source += " as torch.compile states"
     yield Finding(
         severity_of(start.share(part))
         if start.share(part) >= NOTABLE_SHARE and not is_kept
         else "low",
-        f"Compilation took {start.of_all(part)}{stated} as torch.compile states; nothing "
-        "came from its cache.",
+        f"Compilation took {start.of_all(part)}{source}; nothing came from its cache.",
         {
             "part_s": part,
             "compile_s": spent,
@@ -194,6 +206,77 @@ def compile_cache(facts: RunFacts, start: Start) -> Iterator[Finding]:
         price="the directory may be copied, but not written by many hosts over NFS",
         phase="compile",
         part_s=part,
+    )
+
+
+def _is_missed(compiled: CompileFacts) -> bool:
+    """Whether nothing came from the cache; a CPU of vLLM 0.26 states only that a whole function
+    was saved."""
+    is_saved = compiled.cache is None and not compiled.parts and compiled.saved_to
+    return compiled.cache == "miss" or bool(is_saved)
+
+
+@rule(
+    "torch.compile took 10 s or more with its cache switched off, in a log that does not hold the "
+    "whole start",
+    "compile times of vLLM; its line that the cache is off, or the variable",
+    formula="none: how long the rest of the start takes is not known",
+    margin="a whole start has `compile_cache`",
+    source="vLLM `compilation/backends.py`, `is_compile_cache_enabled`",
+    example="an engine of a training job: 4 min 27 s of torch.compile in each start",
+)
+def compile_cache_off(facts: RunFacts) -> Iterator[Finding]:
+    """What torch.compile made is not kept, in a start of which only a part is known."""
+    summary, spent = facts.summary, facts.figure("compile_s")
+    if facts.start is not None or summary.engine.name != "vllm" or spent is None:
+        return
+    if spent >= LEAST_S and _is_off(summary):
+        yield Finding(
+            "medium",
+            f"Compilation took {format_duration(spent)} as torch.compile states, and its cache "
+            "is off.",
+            {"compile_s": spent},
+            "VLLM_DISABLE_COMPILE_CACHE",
+            "unset VLLM_DISABLE_COMPILE_CACHE, and no force_disable_caches in "
+            "inductor_compile_config",
+            "the next start with the same versions and settings loads the graphs; Dynamo runs again",
+            price="disk; a program that changes the code of the model between starts has switched "
+            "it off on purpose",
+            phase="compile",
+            part_s=spent,
+        )
+
+
+@rule(
+    "FlashInfer could not build its all-reduce",
+    "its line with the reason",
+    formula="none: the log has no time of it alone",
+    margin="only where the line states a build that failed",
+    source="vLLM `distributed/device_communicators/flashinfer_all_reduce.py`, "
+    "`config/compilation.py` PassConfig",
+    example="four ranks in vLLM 0.19: 18 s of nvcc in each start, and no fusion",
+)
+def all_reduce_not_built(facts: RunFacts) -> Iterator[Finding]:
+    """Each start compiles an all-reduce that cannot be built, and does without it then."""
+    if not any(_NOT_BUILT.match(note.text) for note in facts.summary.notes):
+        return
+    build = Way(
+        "the CUDA toolkit that FlashInfer needs in the image (nvcc and headers as new as torch's "
+        "CUDA), or flashinfer-jit-cache of FlashInfer's version",
+        "some GB of image",
+    )
+    without = Way(
+        '--compilation-config \'{"pass_config": {"fuse_allreduce_rms": false}}\'',
+        "none: the fusion is off in this run, too",
+    )
+    yield finding_of(
+        facts,
+        "FlashInfer could not build its all-reduce, so it is not fused with the norm; each start "
+        "tries again.",
+        {},
+        [build, without],
+        "the start does not compile in vain; how long it took is in no line",
+        severity="low",
     )
 
 
@@ -453,9 +536,9 @@ def late_kernels(facts: RunFacts) -> Iterator[Finding]:
     names = list(dict.fromkeys(row.kernel for row in late))
     shown = ", ".join(names[:2]) + (", …" if len(names) > 2 else "")
     ahead = Way(
-        "requests like the real ones before traffic: short and long prompts, several at once, "
-        "and images, guided output or adapters (LoRA) where they come",
-        "the server takes traffic that much later",
+        "requests like the real ones before those that count: short and long prompts, several at "
+        "once, and images, guided output or adapters (LoRA) where they come",
+        "the first that counts comes that much later",
     )
     kept = Way(
         "TRITON_CACHE_DIR and VLLM_CACHE_ROOT on a volume that stays: what an earlier start "
@@ -546,4 +629,7 @@ def key_advice(change: KeyChange) -> tuple[str, str]:
 
 
 FAILURE_RULES = (poisoned_cache,)
-RULES = (recipe_cache, compile_cache, xla_cache, saved_not_loaded, late_kernels)
+RULES = (
+    recipe_cache, compile_cache, compile_cache_off, xla_cache, saved_not_loaded, late_kernels,
+    all_reduce_not_built,
+)  # fmt: skip

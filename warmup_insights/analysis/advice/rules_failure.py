@@ -121,6 +121,7 @@ def program_error(facts: RunFacts, found: Failed) -> Iterator[Finding]:
         f"An error of a program, no lack of memory: {shown_message(found)}{found.where}, {who}.",
         numbers_at(facts, found),
         [
+            *_of_another_device(facts),
             *_of_the_part(facts, found),
             *([other, together] if is_own else [together, other]),
             *_without_warmup(facts, found),
@@ -128,6 +129,21 @@ def program_error(facts: RunFacts, found: Failed) -> Iterator[Finding]:
         ],
         "the call finds what it expects, if that is its cause",
     )
+
+
+_DEVICES = ("cpu", "cuda", "hpu", "xpu", "tpu", "neuron")
+"""Values of --device (vLLM to 0.8)."""
+
+
+def _of_another_device(facts: RunFacts) -> Iterator[Way]:
+    """The device that was given is of another kind than the one that the build found."""
+    given, kind = facts.summary.config.get("device"), facts.summary.device.kind
+    if given in _DEVICES and kind in _DEVICES and given != kind:
+        yield Way(
+            f"no --device {given}: this vLLM found {kind}, and each kind of device has a build "
+            "of its own",
+            f"the engine runs on {kind}, or another environment",
+        )
 
 
 def _ends_in(found: Failed) -> str:
@@ -316,8 +332,8 @@ def failure_unexplained(facts: RunFacts, found: Failed) -> Iterator[Finding]:
         price = "the error has no text: the frame above it names what was wrong"
     elif CRASH.search(found.message):
         more = (
-            "the first frame below `Stack (most recent call first)`, and the names of C functions "
-            "above it, are the library that crashed: another version of that one"
+            "the innermost frames that it lists are of the library that crashed, where it lists any: "
+            "another version of that one; a line above the signal may state what went wrong"
         )
         price = "the line names the signal alone"
     elif ":" not in found.message:
@@ -349,8 +365,9 @@ _OF_COMPILATION = ("compile", "graph_capture", "graph_memory_profile")
 
 
 def _past_the_stage(facts: RunFacts, found: Failed) -> Iterator[Way]:
-    """What leaves out the stage that failed, where a start does without it."""
-    stage = facts.stage
+    """What leaves out the stage that failed, where a start does without it; the stage is that of
+    the failure, for another follows the last one that the log shows."""
+    stage = found.phase or ""
     is_there = facts.summary.device.kind in GPUS
     if stage.startswith(_OF_COMPILATION) and is_there and not found.is_serving:
         yield EAGER

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 
 from warmup_insights.analysis.advice.cause import (
     AFTER_CACHE,
@@ -30,6 +31,7 @@ from warmup_insights.analysis.advice.ways import (
     highest_share,
     monitor,
     more_devices,
+    most_of_fewer_bits,
     num_devices,
     num_ranks,
     numbers_of,
@@ -42,6 +44,7 @@ from warmup_insights.analysis.advice.ways import (
 from warmup_insights.analysis.plan.planning import PlanSettings
 from warmup_insights.analysis.plan.regenerate import strategy_of
 from warmup_insights.analysis.sentences import count_of
+from warmup_insights.model.failure_text import is_likely_memory
 from warmup_insights.model.figures import BY_NAME
 from warmup_insights.model.summary import PHASES, StepCost, is_true
 from warmup_insights.units import GIB, MIB, format_bytes, format_duration
@@ -491,6 +494,9 @@ _COMPUTED = ("utilization", "GRAPH_RESERVED_MEM", "iB of the device")
 """What is made from the shortfall, or is enough for it: settings, and what others hold."""
 _BEFORE_CACHE = ("import", "configure", "start_", "distributed_", "download", "init_", "load_",
                  "profile_run")  # fmt: skip
+MOST_BY_NAME = 1.2
+"""A model has up to so many times the parameters that its name states: Qwen2.5-7B has 7.6e9,
+gemma-7b 8.5e9."""
 _PARAMETERS = re.compile(r"(?<![\dx.A-Za-z])(\d{1,4}(?:\.\d{1,2})?)[Bb](?![A-Za-z0-9])")
 
 
@@ -507,7 +513,6 @@ def weights_too_large(facts: RunFacts, found: Failed) -> Iterator[Finding]:
     """The weights leave no room for anything else, or do not fit at all."""
     capacity, weights = facts.device_bytes, facts.figure("weights_bytes")
     named = None if weights is not None else _bytes_by_name(facts)
-    size = weights or named
     numbers = numbers_of(
         found, total_bytes=capacity, weights_bytes=weights, weights_by_name_bytes=named,
         allocated_bytes=found.stated.allocated_bytes,
@@ -515,12 +520,13 @@ def weights_too_large(facts: RunFacts, found: Failed) -> Iterator[Finding]:
     device = "the device" if capacity is None else f"{format_bytes(capacity)}"
     title = f"The weights did not fit into {device}"
     if capacity is None:
-        title = "Memory ran out while weights were loaded"
+        title = f"Memory {_ran_out(found)} while weights were loaded"
     if weights is not None:
         title = f"The weights take {format_bytes(weights)} of {device}"
     elif named is not None:
-        title += f": about {format_bytes(named)} by the model's name"
-    ways = [*fewer_weight_bits(facts, size), *_fitting_devices(facts, size, capacity)]
+        title += f": roughly {named / GIB:.0f} GiB by the model's name"
+    most = weights or (named and MOST_BY_NAME * named)
+    ways = _lighter_or_divided(facts, weights, most)
     if facts.summary.device.kind != "tpu":
         ways.append(
             Way(
@@ -534,6 +540,23 @@ def weights_too_large(facts: RunFacts, found: Failed) -> Iterator[Finding]:
         f"weights of at most {100 * FULL_SHARE:.0f} % of a device leave room for activations and "
         "KV cache",
     )  # fmt: skip
+
+
+def _lighter_or_divided(
+    facts: RunFacts, weights: float | None, most: float | None
+) -> list[Way]:
+    """Weights of fewer bits, and more devices: these first where weights of at most so many
+    bytes may not fit with fewer bits either."""
+    capacity = facts.device_bytes
+    lighter = list(fewer_weight_bits(facts, weights))
+    devices = list(_fitting_devices(facts, most, capacity))
+    left = most_of_fewer_bits(facts) * (most or 0)
+    if not capacity or left <= FULL_SHARE * capacity:
+        return [*lighter, *devices]
+    limit = f"more than {100 * FULL_SHARE:.0f} % of the device may remain: embeddings keep 16 bits"
+    return [
+        *devices, *(replace(way, price=f"{limit}; {way.price}") for way in lighter),
+    ]  # fmt: skip
 
 
 def _fitting_devices(
@@ -575,7 +598,8 @@ def out_of_memory(facts: RunFacts, found: Failed) -> Iterator[Finding]:
         found, bytes_per_bucket=trend, never_reached=len(missing) or None,
         bucket=str(found.bucket) if found.bucket is not None else None,
     )  # fmt: skip
-    parts = [f"The start ran out of memory{_place(facts, found)}{found.where}"]
+    begins = f"The start {_ran_out(found, 'ran out of memory')}"
+    parts = [f"{begins}{_place(facts, found)}{found.where}"]
     free = "{} were free"
     if is_free_before(facts, found):
         free += " before that bucket ran"
@@ -594,6 +618,11 @@ def out_of_memory(facts: RunFacts, found: Failed) -> Iterator[Finding]:
         facts, ", ".join(parts) + ".", numbers, _room_ways(facts, found, shortfall),
         lambda first: _effect(first, shortfall), first_lines(missing),
     )  # fmt: skip
+
+
+def _ran_out(found: Failed, words: str = "ran out") -> str:
+    """The words, with that they are likely where the message does not state them."""
+    return f"most likely {words}" if is_likely_memory(found.message) else words
 
 
 def _effect(first: Way, shortfall: float | None) -> str:
@@ -995,7 +1024,7 @@ def out_of_memory_serving(facts: RunFacts, found: Failed) -> Iterator[Finding]:
     margin = facts.figure("margin_bytes")
     if facts.figure("free_bytes") is None:
         margin = None  # what others held is in it
-    title = f"Memory ran out{_served(facts)}{found.where}"
+    title = f"Memory {_ran_out(found)}{_served(facts)}{found.where}"
     if margin is not None and share is not None:
         title += f": utilisation {share:g} left {format_bytes(margin)} free"
     numbers = numbers_of(
@@ -1087,7 +1116,7 @@ def wake_up_failed(facts: RunFacts, found: Failed) -> Iterator[Finding]:
     last = [s for s in serving.sleeps if s.action == "sleep" and s.freed_bytes]
     freed = last[-1].freed_bytes if last else None
     used, total = (last[-1].used_bytes if last else None), facts.device_bytes
-    title = f"Memory ran out while the engine woke up{found.where}"
+    title = f"Memory {_ran_out(found)} while the engine woke up{found.where}"
     if freed is not None:
         title += f": {format_bytes(freed)} that sleeping freed must be had again"
     taken = None

@@ -24,6 +24,7 @@ from warmup_insights.analysis.advice.finding import (
 from warmup_insights.analysis.advice.rules_compile import recipe_setting
 from warmup_insights.analysis.advice.rules_weights import is_quick_read
 from warmup_insights.analysis.advice.ways import allows_step
+from warmup_insights.analysis.sentences import shortened, without_hint
 from warmup_insights.analysis.summary.compilation import RECIPES
 from warmup_insights.bucketing.base import GPUS
 from warmup_insights.model.summary import RunSummary
@@ -35,11 +36,20 @@ _SHOWN_BY = {
     "import": ("PYTHONPROFILEIMPORTTIME", "PYTHONPROFILEIMPORTTIME=1 prints each import"),
     "distributed_init": ("NCCL_DEBUG", "NCCL_DEBUG=INFO prints what the ranks wait for"),
 }  # fmt: skip
+_ENDED = ("failed", "finished", "skipped")
+"""States of a start that came to its end by itself."""
 _REFERENCE = ("device", "another device (--device)")
 _CONVERTED = (
     "quantization",
     "a checkpoint that is quantised as the kernels want it: after reading, weights are "
     "converted, packed or laid out anew at each start",
+    "no figure: the log does not divide it",
+)
+_PERSISTENCE = (
+    "persistence mode",
+    "`nvidia-smi -pm 1` on the host, or nvidia-persistenced, where `nvidia-smi` shows persistence "
+    "mode off: the driver sets up its devices anew for each process that comes first; "
+    "`py-spy dump` of the worker shows what else it waits for",
     "no figure: the log does not divide it",
 )
 LONG_S = 20.0
@@ -110,6 +120,8 @@ def _known(
             "whole",
             f"its time follows its size, {format_bytes(size)} here, and so do its blocks",
         )
+    if phase == "init_worker" and summary.device.kind == "cuda":
+        return _PERSISTENCE
     is_quantized = str(summary.config.get("quantization")) != "None"
     if phase == "load_model" and "load_weights" in start.seconds and is_quantized:
         return _CONVERTED
@@ -221,6 +233,41 @@ def ray_wait(facts: RunFacts) -> Iterator[Finding]:
         price="none; on one node --distributed-executor-backend mp needs no Ray",
         phase="start_workers",
         part_s=seconds if is_ready else None,
+    )
+
+
+@rule(
+    "the log ends before the start does, and all other starts of the same model that ended failed "
+    "with one error, two or more of them",
+    "the starts of the same log, or of the store, with model and version",
+    formula="none: the number of starts that failed alike",
+    margin="no finding where one of them was ready, or failed with another error",
+    source="the failures of those starts",
+    example="a container that was started again and again: 5 of 5 starts failed with one KeyError",
+)
+def others_failed(facts: RunFacts) -> Iterator[Finding]:
+    """The starts before one that is cut all failed with one error."""
+    version = facts.summary.engine.version
+    others = [other for other in facts.history if other.engine.version == version]
+    ended = [other for other in others if other.status in _ENDED]
+    texts = {other.failure.message if other.failure else None for other in ended}
+    text = next(iter(texts), None)
+    if (
+        facts.summary.status != "unknown"
+        or len(ended) < 2
+        or len(texts) > 1
+        or not text
+    ):
+        return
+    count = len(ended)
+    yield Finding(
+        "high",
+        f"{count} of {count} other starts of this model failed: {shortened(without_hint(text))}; "
+        "this one has no end in the log.",
+        {"num_failed": count},
+        "failure",
+        "`warmup-insights advise` of one of those, such as FILE#1: what it states removes the error",
+        "this start most likely ends in the same way",
     )
 
 
@@ -634,6 +681,6 @@ def _unnamed_shape(facts: RunFacts, start: Start, seconds: float) -> Finding:
 
 
 RULES = (
-    largest_part, slow_imports, ray_wait, kernel_autotune, kernels_built,
+    largest_part, slow_imports, ray_wait, others_failed, kernel_autotune, kernels_built,
     triton_kernels, multimodal_warmup, encoder_profile, profile_run, startup_plan, profile_shape,
 )  # fmt: skip
