@@ -31,6 +31,7 @@ from dashboard.palette import STATES
 from dashboard.text import visible
 from dashboard.widgets import View
 from warmup_insights.analysis.misses import diagnose, highest_settings
+from warmup_insights.analysis.plan.regenerate import file_lines
 from warmup_insights.analysis.sentences import spike_words
 from warmup_insights.model.figures import BY_NAME, text_of
 from warmup_insights.model.summary import RunSummary
@@ -382,9 +383,12 @@ def _misses(view: View) -> None:
                 "No single maximum is too small; the shapes need buckets of their own."
             )
     with right, widgets.card("Lines for a bucket file"):
-        lines = [item.file_line for item in found if item.file_line]
+        lines = file_lines(view.summary, [(item.phase, item.wanted) for item in found])
         if lines:
-            st.code("\n".join(dict.fromkeys(lines)), language=None)
-            st.caption("For VLLM_BUCKETING_FROM_FILE; (batch, query, blocks).")
+            st.code("\n".join(lines), language=None)
+            st.caption(
+                "For VLLM_BUCKETING_FROM_FILE; (batch, query, blocks). The file takes the "
+                "place of all ranges: it needs the other buckets as well."
+            )
         else:
             st.caption("Bucket files need shapes of three numbers.")

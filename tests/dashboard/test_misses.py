@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from tests.dashboard.builders import recorded_events
 from warmup_insights.analysis.misses import diagnose, highest_settings
+from warmup_insights.analysis.plan.regenerate import file_lines
 from warmup_insights.analysis.summary import summarize
 from warmup_insights.bucketing.file import parse_bucket_lines
 from warmup_insights.model.run import RunRecord
@@ -39,7 +40,6 @@ def test_the_dimension_that_no_bucket_reaches_is_named():
     assert found.reason(NAMES) == "query length 300 is above every bucket"
     assert found.nearest == (2, 256, 0)
     assert highest_settings([found]) == ("VLLM_PROMPT_QUERY_BUCKET_MAX=384",)
-    assert found.file_line == "(1, 384, 0)"
 
 
 def test_a_shape_between_the_buckets_needs_no_larger_maximum():
@@ -47,13 +47,13 @@ def test_a_shape_between_the_buckets_needs_no_larger_maximum():
     assert found.too_large == ()
     assert "by no bucket together" in found.reason(NAMES)
     assert highest_settings([found]) == ()
-    assert found.file_line == "(2, 256, 0)"
 
 
 def test_older_engines_have_other_names_and_no_bucket_file():
-    found = diagnose(summary_with([[1, 128]], [miss(1, 1024)]))[0]
+    summary = summary_with([[1, 128]], [miss(1, 1024)])
+    found = diagnose(summary)[0]
+    assert file_lines(summary, [(found.phase, found.wanted)]) == ()
     assert highest_settings([found]) == ("VLLM_PROMPT_SEQ_BUCKET_MAX=1024",)
-    assert found.file_line == ""
 
 
 def test_a_run_without_lists_has_no_nearest_bucket():
@@ -77,8 +77,12 @@ def test_the_most_frequent_come_first_and_maxima_are_joined():
 
 
 def test_lines_for_a_bucket_file_can_be_read_back():
+    """As far as the engine takes them: a prompt beyond its tokens of a step is dropped."""
     summary = summarize(RunRecord(run_id="a"), recorded_events()).summary
-    lines = [item.file_line for item in diagnose(summary)]
+    shapes = [(item.phase, item.wanted) for item in diagnose(summary)]
+    assert file_lines(summary, shapes) == ("(2, 1, 40)",)
+    summary.config["max_num_batched_tokens"] = 4096
+    lines = file_lines(summary, shapes)
     read = parse_bucket_lines(lines, "lines")
     assert list(read.prompt) == [(1, 384, 0)]
     assert list(read.decode) == [(2, 1, 40)]

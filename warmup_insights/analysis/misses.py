@@ -92,11 +92,6 @@ class Diagnosis:
         is_same = len(self.wanted) == len(self.shape)
         return is_same and any(limit is not None for limit in self.limits)
 
-    @property
-    def file_line(self) -> str:
-        """A line for a bucket file, with three numbers; empty for older engines."""
-        return str(tuple(self.wanted)) if len(self.wanted) == 3 else ""
-
 
 def diagnose(summary: RunSummary) -> list[Diagnosis]:
     """One diagnosis per missed shape, the most frequent first."""

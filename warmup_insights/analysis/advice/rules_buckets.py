@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import replace
 from statistics import median
 
 from warmup_insights.analysis.advice.change import Value, Way
@@ -24,15 +23,13 @@ from warmup_insights.analysis.misses import (
 )
 from warmup_insights.analysis.plan.regenerate import (
     bucketing_settings,
+    file_lines,
     reproducing_settings,
     strategy_of,
     strategy_variable,
 )
 from warmup_insights.analysis.sentences import count_of
-from warmup_insights.bucketing.base import PHASES as FILE_PHASES
-from warmup_insights.bucketing.base import Bucket as BucketOfFile
-from warmup_insights.bucketing.file import BucketFile
-from warmup_insights.bucketing.generate import generate, offered
+from warmup_insights.bucketing.generate import generate
 from warmup_insights.bucketing.ranges import RANGE_NAMES
 from warmup_insights.errors import InputError
 from warmup_insights.model.events import Bucket
@@ -240,7 +237,7 @@ def _ranges_too_small(facts: RunFacts) -> Iterator[Finding]:
     )
     count = sum(item.count for item in found)
     wider, is_file = _wider(facts.summary, highest)
-    lines = _as_taken(facts.summary, found)
+    lines = file_lines(facts.summary, [(i.phase, i.wanted) for i in found])
     way = _file_way(facts.summary, len(lines)) if is_file else wider
     yield Finding(
         "medium",
@@ -271,24 +268,6 @@ def _file_way(summary: RunSummary, count: int) -> Way:
     )
 
 
-def _as_taken(summary: RunSummary, found: Sequence[Diagnosis]) -> tuple[str, ...]:
-    """Lines of a bucket file for missed shapes, as this version takes them; as the engine
-    made them where a limit of it is unknown."""
-    wanted = {phase: [i.wanted for i in found if i.phase == phase] for phase in PHASES}
-    wanted = {p: [b for b in own if len(b) == 3] for p, own in wanted.items()}
-    try:
-        settings = bucketing_settings(summary)
-    except (InputError, ValueError):
-        return tuple(dict.fromkeys(str(b) for own in wanted.values() for b in own))
-    lines = {p: tuple(BucketOfFile(*b) for b in own) for p, own in wanted.items()}
-    file = BucketFile("", lines["prompt"], lines["decode"])
-    drafts = [
-        offered(replace(settings, bucket_file=file), phase) for phase in FILE_PHASES
-    ]
-    taken = [each.buckets() for each in drafts if each.has_buckets]
-    return tuple(str(tuple(bucket)) for own in taken for bucket in own)
-
-
 def _wider(summary: RunSummary, highest: Mapping[str, Value]) -> tuple[Way, bool]:
     """Wider ranges with what they cost, and whether a bucket file comes first: where the
     version reads one, and they make more than twice as many buckets.
@@ -316,7 +295,7 @@ def _missed(facts: RunFacts, phase: str, found: Sequence[Diagnosis]) -> Finding:
     count = sum(item.count for item in found)
     summary = facts.summary
     needed = highest_needs(found)
-    lines = _as_taken(summary, found)
+    lines = file_lines(summary, [(i.phase, i.wanted) for i in found])
     setting, change = "bucket ranges", "ranges that hold the shapes below"
     is_listed = True
     if has_setting(summary, BUCKET_FILE):
