@@ -2190,3 +2190,49 @@ def test_what_a_program_raises_that_waits_for_its_answers_ends_it():
     summary = folded(events(text)).summary
     assert (summary.status, summary.failure) == ("finished", None)
     assert summary.serving.end.message.startswith("NotImplementedError: ")
+
+
+def test_a_traceback_without_its_end_is_quoted_by_a_line_that_the_log_has():
+    frame = 'File "/x/vllm/v1/engine/core.py", line 324, in _initialize_kv_caches'
+    text = START + CORE.format(5, f"  {frame}") + "\n"
+    (failure,) = of(Failure, events(text))
+    assert failure.message == frame
+    warned = "(EngineCore pid=7) Failed to get device capability: SM 12.x requires CUDA >= 12.9.\n"
+    (failure,) = of(
+        Failure, events(START + warned + CORE.format(5, f"  {frame}") + "\n")
+    )
+    assert failure.message.startswith(
+        "Failed to get device capability: SM 12.x requires"
+    )
+    (failure,) = of(
+        Failure, events(START + warned + CORE.format(5, "ValueError: vllm") + "\n")
+    )
+    assert failure.message == "ValueError: vllm"
+
+
+@pytest.mark.parametrize(
+    "error",
+    [
+        "MLX error: Failed to load the default metallib.",
+        "libc++abi: terminating due to uncaught exception of type std::runtime_error: x",
+    ],
+)
+def test_what_a_native_library_prints_above_the_announcement_is_the_cause(error):
+    announced = (
+        "(APIServer pid=5) RuntimeError: Engine core initialization failed. See root cause "
+        "above. Failed core proc(s): {'EngineCore': 255}\n"
+    )
+    for head in ("", START):
+        (failure,) = of(Failure, events(f"{head}{error}\n{announced}"))
+        assert failure.message == error
+
+
+def test_errors_of_an_ascend_runner_alone_are_a_start_that_failed():
+    text = (
+        "RuntimeError: Worker failed with error 'NPUModelRunner init failed, error is "
+        "NPUModelRunner failed, error is capture_begin: NPU function error'\n"
+        "(EngineCore pid=18) [ERROR] 2026-04-17-09:16:39 (PID:18, Device:0, RankID:-1) "
+        "ERR00100 PTA call acl api failed\n"
+    )
+    (failure,) = of(Failure, events(text))
+    assert "NPUModelRunner init failed" in failure.message
