@@ -103,6 +103,7 @@ _EXPLAINED_BY = {
     "Failed to get device capability: ": re.compile(
         r"FlashInfer requires GPUs with sm75|No supported CUDA architectures found"
     ),
+    "Can't deserialize object": re.compile(r"RayChannelTimeoutError"),
     "This kernel only supports sm": re.compile(
         r"unspecified launch failure|illegal instruction|IllegalInstruction|LaunchFailure"
     ),
@@ -112,6 +113,7 @@ _EXPLAINED_BY = {
 }
 """How a line begins that explains an error without being one, and the errors that it explains:
 of a call of NCCL, of NIXL over UCX, of FlashInfer without a device (`compilation_context.py`),
+of Ray's channel that cannot read an answer (`_private/serialization.py`),
 of a kernel that ends itself on another device (vLLM
 `csrc/cutlass_extensions/common.hpp`), and of a build, whose compiler prints anything."""
 _LAUNCHER = re.compile(

@@ -369,6 +369,22 @@ FAILURE_RULES: tuple[LineRule, ...] = (
         ),
         levels=(NO_LEVEL,),
     ),
+    hpu_rule(
+        "failure_of_hcl",
+        # The library between Gaudis (`hcl_device_control_factory.cpp`), which throws then.
+        r".{0,200}?(?P<text>The condition \[ .{1,200} == hcclSuccess \] failed\..{0,400})",
+        _thrown,
+        Sample(
+            "hcl_device_control_factory.cpp:84(initDevice): The condition [ "
+            "g_ibv.init(deviceConfig) == hcclSuccess ] failed. ibv initialization failed",
+            {
+                "message": "The condition [ g_ibv.init(deviceConfig) == hcclSuccess ] failed. "
+                "ibv initialization failed",
+                "is_bare": True,
+            },
+        ),
+        levels=(NO_LEVEL, "ERROR"),
+    ),
     line_rule(
         "failure_assertion",
         r"\s{0,12}(?P<text>assert \S.{0,300})",
@@ -755,6 +771,20 @@ FAILURE_RULES: tuple[LineRule, ...] = (
         ),
         levels=(NO_LEVEL,),
         startup_only=True,
+    ),
+    line_rule(
+        "failure_of_ray",
+        # Ray `_private/serialization.py`, above the time-out of who waits for the answer.
+        r"(?:.{0,100} -- )?(?P<text>Can't deserialize object: .{1,400})",
+        lambda match: FailureLine(match["text"], is_bare=True, is_detail=True),
+        Sample(
+            "2025-03-20 08:20:05,953\tERROR serialization.py:462 -- Can't deserialize object: "
+            "ObjectRef(001e), metadata: b'\\x01'",
+            {
+                "message": "Can't deserialize object: ObjectRef(001e), metadata: b'\\x01'",
+                "is_detail": True,
+            },
+        ),
     ),
     line_rule(
         "failure_of_flashinfer",

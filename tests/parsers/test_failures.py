@@ -2236,3 +2236,45 @@ def test_errors_of_an_ascend_runner_alone_are_a_start_that_failed():
     )
     (failure,) = of(Failure, events(text))
     assert "NPUModelRunner init failed" in failure.message
+
+
+def test_an_answer_that_ray_cannot_read_is_the_cause_of_the_time_out_behind_it():
+    head = "(EngineCore pid=7) "
+    text = (
+        "2026-07-16 10:00:04,953\tERROR serialization.py:462 -- Can't deserialize object: "
+        "ObjectRef(001e), metadata: b'x'\n"
+        f"{head}ERROR 07-16 10:00:15 [core.py:343] EngineCore hit an exception: Traceback\n"
+        f"{head}ERROR 07-16 10:00:15 [core.py:343] ray.exceptions.RayChannelTimeoutError: "
+        "System error: Timed out waiting for object available to read.\n"
+    )
+    (failure,) = of(Failure, events(START + text))
+    assert failure.message.startswith("Can't deserialize object: ObjectRef(001e)")
+
+
+def test_a_library_of_gaudi_that_does_not_start_is_a_failure():
+    text = (
+        "hcl_device_control_factory.cpp:84(initDevice): The condition [ "
+        "g_ibv.init(deviceConfig) == hcclSuccess ] failed. ibv initialization failed\n"
+    )
+    (failure,) = of(Failure, events(START + text))
+    assert failure.message.endswith("ibv initialization failed")
+
+
+def test_ucx_states_what_failed_of_a_start_without_an_end():
+    text = (
+        "[1771466605.147536] [node1:195  :1]   ib_device.c:1385 UCX  ERROR   "
+        "ibv_create_ah(dlid=1) on mlx5_12 failed: No such device\n"
+    )
+    notes = [note for note in of(Note, events(START + text)) if note.topic == "ucx"]
+    assert "on mlx5_12 failed: No such device" in notes[0].text
+
+
+def test_a_stage_of_omni_that_failed_alone_is_a_start_that_failed():
+    text = (
+        "(DiffusionWorker pid=93) ERROR 09-16 10:41:32 [stage_runtime.py:257] [StageRuntime] "
+        "Stage initialization failed; shutting down 0 initialized client(s)\n"
+        "RuntimeError: Orchestrator initialization failed: CUDA out of memory. Tried to "
+        "allocate 18.00 MiB.\n"
+    )
+    (failure,) = of(Failure, events(text))
+    assert failure.failure == "out_of_memory"
