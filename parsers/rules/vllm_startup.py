@@ -10,7 +10,7 @@ import re
 
 from parsers.base import NO_LEVEL, LineRule, Made, Sample, line_rule
 from parsers.engine.convert import int_of, model_of, settings_of, text_of
-from parsers.engine.signals import RankNamed
+from parsers.engine.signals import ModelNamed, RankNamed
 from warmup_insights.model.events import ConfigRecorded, Note, PhaseMarked, ServerReady
 
 
@@ -77,9 +77,10 @@ def _stated(match: re.Match[str]) -> list[Made]:
     return [recorded] if match["version"] else [recorded, ServerReady()]
 
 
-def _banner(match: re.Match[str]) -> Made:
-    version = match["version"] or match["other"]
-    return ConfigRecorded(version=version, model=_model(match["model"]))
+def _banner(match: re.Match[str]) -> list[Made]:
+    banner = ConfigRecorded(version=match["version"] or match["other"])
+    model = match["model"]
+    return [banner] if model is None else [banner, ModelNamed(model_of(model))]
 
 
 _PLUGINS = {"torchtpu": "tpu"}
@@ -167,7 +168,7 @@ CONFIG_RULES: tuple[LineRule, ...] = (
         Sample(
             "(APIServer pid=7) INFO 03-24 03:50:29 [utils.py:297] vLLM server version 0.18.0, "
             "serving model a/b",
-            {"version": "0.18.0", "model": "a/b"},
+            {"version": "0.18.0"},
         ),
         starts=1,
         hint=(" version ", "vLLM API server version"),
