@@ -10,6 +10,7 @@ from parsers.engine.signals import (
     CodeFence,
     Elided,
     EnvironmentListed,
+    OtherEngine,
     StatisticsLine,
 )
 from parsers.rules.platform_plugins import PLUGIN_RULES
@@ -74,6 +75,14 @@ _OTHER: tuple[LineRule, ...] = (
         EnvironmentListed,
         "Collecting environment information...",
         levels=(NO_LEVEL,),
+        startup_only=True,
+    ),
+    line_rule(
+        # SGLang `server_args.py`; its bars over weights and graphs read as those of vLLM.
+        "sglang_arguments",
+        r"server_args=ServerArgs\(",
+        OtherEngine,
+        "[2026-08-01 22:25:21] server_args=ServerArgs(model_path='a/b', tokenizer_path='a/b')",
         startup_only=True,
     ),
     line_rule(

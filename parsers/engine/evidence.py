@@ -35,8 +35,11 @@ _OF_BRIDGE = re.compile(r"\bsynStatus|\bMODULE:PT_")
 _OF_TORCH_NPU = re.compile(r"\bacl(?:nn|rt)[A-Z]|\baclnn operator|ERR\d{5} PTA ")
 """Calls of the Ascend runtime and of its operators, in errors of torch_npu
 (`core/npu/NPUException.h`)."""
-_OF_AITER = re.compile(r"\[(?i:aiter)\]")
-"""How AMD's library of kernels begins what it prints."""
+_OF_AMD = re.compile(r"\[(?i:aiter)\]|\bgfx(?:9\d[0-9a-f]|1\d{3})\b|\bamdsmi_\w")
+"""How AMD's library of kernels begins what it prints, the names of its devices, and the calls
+of its driver's library."""
+_OF_MLX = re.compile(r"^MLX error: ")
+"""Of Apple's library."""
 _OF_NEURON = re.compile(
     r"Failed to execute the model status=\d|^Could not load the model status=\d|"
     r"\bnrt_\w{1,60} status=\d"
@@ -153,8 +156,10 @@ def _device_of_error(message: str) -> str | None:
         return "ascend"
     if _OF_NEURON.search(message):
         return "neuron"
-    if _OF_AITER.search(message):
+    if _OF_AMD.search(message):
         return "rocm"
+    if _OF_MLX.search(message):
+        return "metal"
     raised = _OF_TORCH.search(message)
     return _RAISED[raised[1]] if raised else None
 

@@ -54,7 +54,10 @@ _START_FAILED = re.compile(
     r"Orchestrator did not become ready|Failed to infer device type|No package metadata was found for vllm|"
     r"(?:vllm(?: [\w-]{1,20})?|api_server\.py): error: |"
     r"/(?:vllm/_|vllm_gaudi/|habana_frameworks/)[^\s:]{0,200}: undefined symbol|"
-    r"synStatus=\d{1,3} \[Device not found\] Device acquire failed"
+    r"synStatus=\d{1,3} \[Device not found\] Device acquire failed|"
+    # vllm-ascend `worker/model_runner_v1.py _torch_cuda_wrapper`, around what makes a runner
+    # and captures its graphs.
+    r"NPUModelRunner init failed, error is |\] Stage initialization failed; shutting down"
 )
 _CHECKED = re.compile(
     r"Invalid repository ID or local directory specified|No available memory for the cache b|"
@@ -86,8 +89,6 @@ _STATED_AT_WORK = re.compile(
 )
 """Printed of an engine that was made (vLLM `engine/async_llm_engine.py`, `v1/engine/core.py
 run_engine_core`, `v1/engine/async_llm.py`, `worker/worker_base.py`)."""
-CUT_TRACEBACK = "Traceback (most recent call last)"
-"""Stands for the error of a traceback whose end is not in the log."""
 _QUOTED = re.compile(r"RuntimeError: Worker failed with error '(?=\w)")
 """What a worker raised, in the words of its executor (`v1/executor/multiproc_executor.py`)."""
 _OF_A_WORKER = "WorkerProc hit an exception"
@@ -95,9 +96,14 @@ _OF_A_WORKER = "WorkerProc hit an exception"
 multiproc_executor.py worker_busy_loop`)."""
 _OF_DEVICE = re.compile(r"\b(?:CUDA|Cuda|HIP|NCCL|CUBLAS)")
 _NCCL_WARNING = "NCCL WARN "
+_UCX_ERROR = "UCX  ERROR "
 _EXPLAINED_BY = {
     _NCCL_WARNING: re.compile(r"NCCL error|\bnccl[A-Z]\w{2,40}Error|DistBackendError"),
-    "UCX  ERROR ": re.compile(r"NIXL_ERR_|nixl\w{0,20}Error"),
+    _UCX_ERROR: re.compile(r"NIXL_ERR_|nixl\w{0,20}Error"),
+    "Failed to get device capability: ": re.compile(
+        r"FlashInfer requires GPUs with sm75|No supported CUDA architectures found"
+    ),
+    "Can't deserialize object": re.compile(r"RayChannelTimeoutError"),
     "This kernel only supports sm": re.compile(
         r"unspecified launch failure|illegal instruction|IllegalInstruction|LaunchFailure"
     ),
@@ -106,7 +112,9 @@ _EXPLAINED_BY = {
     ),
 }
 """How a line begins that explains an error without being one, and the errors that it explains:
-of a call of NCCL, of NIXL over UCX, of a kernel that ends itself on another device (vLLM
+of a call of NCCL, of NIXL over UCX, of FlashInfer without a device (`compilation_context.py`),
+of Ray's channel that cannot read an answer (`_private/serialization.py`),
+of a kernel that ends itself on another device (vLLM
 `csrc/cutlass_extensions/common.hpp`), and of a build, whose compiler prints anything."""
 _LAUNCHER = re.compile(
     r"subprocess\.CalledProcessError: Command .{1,900} returned non-zero exit status"
@@ -465,19 +473,21 @@ class Failures:
                 continue
             reason, origin = self._reasons[begin]
             is_near = 0 < cause.origin.line - origin.line <= _NEAR_LINES
-            if errors.search(cause.message) or (
-                is_near and names_engine(cause.message)
-            ):
+            is_alone = cause.is_wrapper or cause in (self._heading, self._announced)
+            if errors.search(cause.message) or (is_near and is_alone):
                 return reason
         return None
 
     def _unanswered(self) -> Iterator[Event]:
-        """What NCCL stated of a call that failed, in a start without an error or an end."""
-        reason = self._reasons.get(_NCCL_WARNING)
-        if reason is not None and not (self.is_ready or self.has_ended):
-            yield stamped(
-                Note(topic="nccl", text=mask_text(reason[0].message)[:500]), reason[1]
-            )
+        """What NCCL or UCX stated of a call that failed, in a start without an error or an
+        end."""
+        if self.is_ready or self.has_ended:
+            return
+        for begin, topic in ((_NCCL_WARNING, "nccl"), (_UCX_ERROR, "ucx")):
+            if begin in self._reasons:
+                made, origin = self._reasons[begin]
+                text = mask_text(made.message)[:500]
+                yield stamped(Note(topic=topic, text=text), origin)
 
     def _dated(self, cause: _Cause) -> Origin:
         """Where a cause was printed; one without a time has that of the line below it in

@@ -45,6 +45,7 @@ from parsers.engine.signals import (
     FailureLine,
     FrameSeen,
     Origin,
+    OtherEngine,
     RankNamed,
     RequestLine,
     ShutdownLine,
@@ -394,6 +395,9 @@ class LineParser:
             if run is not None and run.is_import:
                 self._withdraw(run)
             return True
+        if any(isinstance(item, OtherEngine) for item in matched.made):
+            stream.is_of_other = True
+            return True
         is_near = matched.line - stream.listed_line < LISTED_LINES
         return is_near and imports_unnamed(matched.rule, matched.record)
 
@@ -489,7 +493,9 @@ class LineParser:
             is_web = record.process is None and any(
                 isinstance(m, ServerReady) for m in made
             )
-            return is_web or (is_foreign(made) and not is_own)
+            is_bar = all(isinstance(m, BarUpdate) for m in made)
+            is_other = bool(made) and is_bar and self._stream.is_of_other
+            return is_web or is_other or (is_foreign(made) and not is_own)
         if run.is_long_before(matched):
             return True
         if record.pid is None or matched.rule.starts or record.pid in run.pids:
@@ -554,7 +560,7 @@ class LineParser:
                     self._add(run, (stamped(note, origin) for note in notes))
                 item = run.as_meant(stamped(item, origin))
             elif isinstance(item, FrameSeen) and record.is_error:
-                item = structs.replace(item, is_logged=True)
+                item = structs.replace(item, logged=record.message.strip())
             elif isinstance(item, FailureLine):
                 item = run.with_origin(item, record, is_quoted=self._stream.is_fenced)
             elif kind in _AT_WORK:

@@ -139,6 +139,10 @@ _CORE = "Initializing a V1 LLM engine"
 STOPPING = "[shutdown] "
 """How lines begin of a server that stops its engine's process, and of that process (vLLM
 `v1/utils.py shutdown`, `v1/engine/core.py`)."""
+_COMPILED = ("Compilation Successfully Completed for ", "Compiler status PASS")
+"""What AWS Neuron's compiler ends with, for each module. It prints dots while it compiles, and
+has begun at the line before, of another program; the second line has no time (libneuronxla
+`neuron_cc_wrapper.py`; neuronx-cc)."""
 STARTUP_LINES = 50_000
 """After so many lines without a ready server only candidate lines are read."""
 NEAR_LINES = 5
@@ -243,6 +247,8 @@ class OpenRun:
     """A person typed something behind the imports of the program."""
     _is_configured: bool = False
     """A module printed that makes the configuration, above any line of the engine."""
+    _has_compiled: bool = False
+    """A compiler that ended was the last to print, in a line without a time."""
     _version: str | None = None
     _only_pids: dict[str, int] = field(default_factory=dict)
     """Of processes that exist once per engine."""
@@ -627,6 +633,7 @@ class OpenRun:
         text = record.message
         if time is None:
             self._is_typed |= self.is_import and text.startswith(_PROMPTS)
+            self._has_compiled |= text.startswith(_COMPILED)
             return self._gaps_before() if is_own else ()
         if text.startswith(_HEARTBEATS):
             self.waited = (time, line, text)
@@ -640,6 +647,7 @@ class OpenRun:
             is_child = not (record.process or FRONT[0]).startswith(FRONT)
             is_own = is_child and not self.is_over_at(time, IDLE_S)
         marks = (*marks, *self._behind_import(time, line, record))
+        marks = (*marks, *self._compiled_until(time, line, text))
         gap = self._gap_until(time, line, text)
         if gap is not None and not is_own:
             before = self.last_time, self.last_line, self.last_text
@@ -663,6 +671,17 @@ class OpenRun:
         if is_first and not is_named and module_of(record.file) in _CONFIGURING:
             self._is_configured = True
             yield PhaseMarked(name="configure", edge="start", time=time, line=line)
+
+    def _compiled_until(self, time: float, line: int, text: str) -> Iterator[Event]:
+        """The compilation that a compiler's last line ends."""
+        has_compiled = self._has_compiled or text.startswith(_COMPILED)
+        self._has_compiled = False
+        if has_compiled and self.last_time is not None and self.last_time <= time:
+            began = Origin(self.last_time, None, self.last_line)
+            yield stamped(PhaseMarked(name="compile", edge="start"), began)
+            yield stamped(
+                PhaseMarked(name="compile", edge="end"), Origin(time, None, line)
+            )
 
     def _gaps_before(self) -> tuple[GapSeen, ...]:
         """The gaps that waited for a line of this start."""

@@ -98,6 +98,10 @@ class EnvironmentListed(Signal, frozen=True, gc=False):
     """The heading of what a machine has, which a program lists that imports the engine."""
 
 
+class OtherEngine(Signal, frozen=True, gc=False):
+    """Another engine states its arguments: it draws bars as this one does."""
+
+
 class Elided(Signal, frozen=True, gc=False):
     """A person cut lines out here."""
 
@@ -331,8 +335,8 @@ class FrameSeen(Signal, frozen=True, gc=False):
     is_weak: bool = False
     """A stage that a function above names counts instead, as one that captures a graph to
     estimate what graphs take; by itself it is no sign of a start."""
-    is_logged: bool = False
-    """The engine logged the traceback as an error."""
+    logged: str | None = None
+    """The text of the line, where the engine logged the traceback as an error."""
 
     @property
     def is_of_start(self) -> bool:
@@ -354,6 +358,7 @@ def is_at_work(made: object) -> bool:
 _FOREIGN = (
     CodeFence
     | EnvironmentListed
+    | OtherEngine
     | Elided
     | CallFailed
     | ErrorFollowed

@@ -193,9 +193,9 @@ class RankState:
     """Shapes of the graph that is being compiled that were named so far."""
     frame: str | None = None
     """What the innermost function of a traceback did, as far as it shows."""
-    open_traceback: tuple[Origin, str | None] | None = None
+    open_traceback: tuple[Origin, str | None, str] | None = None
     """Where the last function of a start stands in a traceback that the engine logged and of
-    which no error is printed so far, and its stage."""
+    which no error is printed so far, its stage, and the text of its line."""
     module: tuple[int, str] | None = None
     """Line and path of the last file of the engine or a package in a traceback above."""
     asserted: tuple[int, str] = (0, "")

@@ -97,6 +97,8 @@ class Stream:
         """The earlier start that the last line of a named process belongs to."""
         self.is_fenced = False
         """The last block of code in a page of Markdown ended, or the next one began."""
+        self.is_of_other = False
+        """Another engine stated its arguments."""
         self.listed_line = -LISTED_LINES
         """Number of the heading of an environment."""
         self._first: tuple[float, int | None, str] | None = None

@@ -12,7 +12,7 @@ from statistics import fmean
 import msgspec
 
 from parsers.engine.convert import CUT_WORD
-from parsers.engine.failures import CUT_TRACEBACK, Failures, names_engine
+from parsers.engine.failures import Failures, names_engine
 from parsers.engine.serving import BenchCollector, Usage
 from parsers.engine.signals import (
     AT_WORK,
@@ -221,8 +221,8 @@ class RunTracker:
             events += untouched_bars(state, rank)
             if state.open_traceback is not None and not self.failures.is_known:
                 # The last line of it, which holds the error, is not there.
-                at, phase = state.open_traceback
-                cut = FailureLine(CUT_TRACEBACK, is_heading=True)
+                at, phase, text = state.open_traceback
+                cut = FailureLine(text, is_heading=True)
                 self.failures.take(cut, at, phase, is_of_start=True)
         events += self._bench.close()
         events += self.usage.close()
@@ -445,8 +445,8 @@ class RunTracker:
                 elif made.phase or state.frame is None:
                     # A module can be imported at any stage, which a frame above it names.
                     state.frame = made.phase
-                if made.is_logged and made.is_of_start:
-                    state.open_traceback = origin, state.frame or None
+                if made.logged and made.is_of_start:
+                    state.open_traceback = origin, state.frame or None, made.logged
             case RoutesListed():
                 self._has_routes, self._routes_at = True, origin.time
             case DevicesSeen():

@@ -369,6 +369,22 @@ FAILURE_RULES: tuple[LineRule, ...] = (
         ),
         levels=(NO_LEVEL,),
     ),
+    hpu_rule(
+        "failure_of_hcl",
+        # The library between Gaudis (`hcl_device_control_factory.cpp`), which throws then.
+        r".{0,200}?(?P<text>The condition \[ .{1,200} == hcclSuccess \] failed\..{0,400})",
+        _thrown,
+        Sample(
+            "hcl_device_control_factory.cpp:84(initDevice): The condition [ "
+            "g_ibv.init(deviceConfig) == hcclSuccess ] failed. ibv initialization failed",
+            {
+                "message": "The condition [ g_ibv.init(deviceConfig) == hcclSuccess ] failed. "
+                "ibv initialization failed",
+                "is_bare": True,
+            },
+        ),
+        levels=(NO_LEVEL, "ERROR"),
+    ),
     line_rule(
         "failure_assertion",
         r"\s{0,12}(?P<text>assert \S.{0,300})",
@@ -529,6 +545,7 @@ FAILURE_RULES: tuple[LineRule, ...] = (
         r"Uncaught exception|died unexpectedly|Engine process failed to start|"
         r"Exception in worker \w{1,40} while|"
         r"Got fatal signal from worker|AsyncLLM output_handler failed|"
+        r"\[(?:StageRuntime|AsyncOmniEngine)\] Stage initialization failed; |"
         r"Exception occurred while running API servers).{0,300}",
         _failure("error", heading=True),
         Sample(
@@ -540,6 +557,12 @@ FAILURE_RULES: tuple[LineRule, ...] = (
         Sample(
             "ERROR 07-16 19:47:26 [stage_engine_core_proc.py:90] StageEngineCoreProc "
             "encountered a fatal error.",
+            {"kind": "error", "is_heading": True},
+        ),
+        # vllm-omni `engine/stage_runtime.py initialize`, `engine/async_omni_engine.py`.
+        Sample(
+            "(DiffusionWorker pid=93) ERROR 09-16 10:41:32 [stage_runtime.py:257] "
+            "[StageRuntime] Stage initialization failed; shutting down 0 initialized client(s)",
             {"kind": "error", "is_heading": True},
         ),
         levels=("ERROR", "CRITICAL"),
@@ -618,13 +641,27 @@ FAILURE_RULES: tuple[LineRule, ...] = (
     ),
     line_rule(
         "failure_thrown",
-        # LLVM ends the process at an error in the code of a kernel.
-        r"(?:\s{0,4}what\(\):\s{1,4}(?=\S)|(?=(?:CUDA|Cuda|HIP) (?:[Ee]rror|failure)\b ?[:(])|"
+        # LLVM ends the process at an error in the code of a kernel, MLX at any (mlx-c
+        # `error.cpp`), and the C++ library of macOS at what nothing catches.
+        r"(?:\s{0,4}what\(\):\s{1,4}(?=\S)|(?=MLX error: )|"
+        r"(?=libc\+\+abi: terminating (?:due to|with) uncaught )|(?=(?:CUDA|Cuda|HIP) (?:[Ee]rror|failure)\b ?[:(])|"
         r"(?=error: \S{1,200}: stack frame size \(\d{1,9}\) exceeds limit))(?P<text>.{1,600})",
         _thrown,
         Sample(
             "  what():  CUDA error: an illegal memory access was encountered",
             {"message": "CUDA error: an illegal memory access was encountered"},
+        ),
+        Sample(
+            "MLX error: Failed to load the default metallib.",
+            {"message": "MLX error: Failed to load the default metallib."},
+        ),
+        Sample(
+            "libc++abi: terminating due to uncaught exception of type std::runtime_error: "
+            "no room",
+            {
+                "message": "libc++abi: terminating due to uncaught exception of type "
+                "std::runtime_error: no room"
+            },
         ),
         Sample(
             "error: some_attention.py:211:0: stack frame size (164000) exceeds limit "
@@ -642,6 +679,8 @@ FAILURE_RULES: tuple[LineRule, ...] = (
             "Cuda error",
             "Cuda failure",
             "HIP error",
+            "MLX error: ",
+            "libc++abi: terminating ",
             ": stack frame size (",
         ),
     ),
@@ -731,6 +770,36 @@ FAILURE_RULES: tuple[LineRule, ...] = (
             },
         ),
         levels=(NO_LEVEL,),
+        startup_only=True,
+    ),
+    line_rule(
+        "failure_of_ray",
+        # Ray `_private/serialization.py`, above the time-out of who waits for the answer.
+        r"(?:.{0,100} -- )?(?P<text>Can't deserialize object: .{1,400})",
+        lambda match: FailureLine(match["text"], is_bare=True, is_detail=True),
+        Sample(
+            "2025-03-20 08:20:05,953\tERROR serialization.py:462 -- Can't deserialize object: "
+            "ObjectRef(001e), metadata: b'\\x01'",
+            {
+                "message": "Can't deserialize object: ObjectRef(001e), metadata: b'\\x01'",
+                "is_detail": True,
+            },
+        ),
+    ),
+    line_rule(
+        "failure_of_flashinfer",
+        # FlashInfer `compilation_context.py`, which then compiles for no device.
+        r"Failed to get device capability: .{1,300}",
+        lambda match: FailureLine(match[0], is_bare=True, is_detail=True),
+        Sample(
+            "(EngineCore pid=7) Failed to get device capability: SM 12.x requires CUDA >= "
+            "12.9.",
+            {
+                "message": "Failed to get device capability: SM 12.x requires CUDA >= 12.9.",
+                "is_detail": True,
+            },
+        ),
+        levels=(NO_LEVEL, "WARNING"),
         startup_only=True,
     ),
     line_rule(

@@ -301,7 +301,7 @@ LOAD_RULES: tuple[LineRule, ...] = (
     note_rule(
         "page_cache",
         r"Prefetching checkpoint files into page cache (?:finished|started) .{1,200}|"
-        r"Prefetching checkpoint files: .{1,100}|EP weight filter: .{1,200}|"
+        r"Prefetching checkpoint files: .{1,100}|(?:\w{1,20} )?EP weight filter: .{1,200}|"
         r"Released .{1,20} of checkpoint page cache .{1,200}|"
         r"(?:mm-encoder-only: s|S)kipped \d{1,7}/\d{1,7} safetensors shard\(s\).{1,200}|"
         r"safetensors_load_strategy='prefetch' .{1,300}|"

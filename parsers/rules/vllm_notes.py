@@ -18,7 +18,7 @@ from parsers.base import (
     phase_end,
     phase_start,
 )
-from warmup_insights.model.events import ConfigRecorded
+from warmup_insights.model.events import ConfigRecorded, MemoryMeasured
 from warmup_insights.units import GIB, MIB
 
 _CONFIG = ("config.py", "__init__.py", "vllm.py", "compilation.py", "xpu.py", "cpu.py",
@@ -164,7 +164,7 @@ NOTE_RULES: tuple[LineRule, ...] = (
     phase_start(
         "kv_offload_allocates",
         r"Allocating \d{1,7} CPU tensors\.\.\.",
-        "kv_cache",
+        "kv_offload",
         "(Worker_TP0 pid=7) INFO 09-16 20:04:12 [cpu_gpu.py:379] Allocating 1 CPU "
         "tensors...",
     ),
@@ -175,12 +175,24 @@ NOTE_RULES: tuple[LineRule, ...] = (
         rf"Peak GPU memory after loading weights: (?P<peak_gib>{NUMBER}) GiB|"
         rf"worker requested memory: (?P<requested_gib>{NUMBER}) ?GiB|"
         r"The model has a long context length \((?P<max_model_len>\d{1,12})\)\. .{1,400}|"
-        r"Total CPU offloaded parameters: .{1,60}|"
         r"\[PrefetchOffloader\] Initialized \d{1,7} modules\. .{1,300}",
         "memory",
         "DEBUG 09-16 20:04:12 [base_loader.py:70] Peak GPU memory after loading "
         "weights: 15.25 GiB",
         values={"peak_bytes": round(15.25 * GIB)},
+        startup_only=True,
+    ),
+    line_rule(
+        "weights_offloaded",
+        # `model_executor/offloader/uva.py`, in GiB; the sum of the process so far.
+        rf"Total CPU offloaded parameters: (?P<host_delta_gib>{NUMBER})$",
+        MemoryMeasured,
+        Sample(
+            "(Worker_TP0_EP0 pid=141112) INFO 07-16 19:12:11 [uva.py:58] Total CPU "
+            "offloaded parameters: 40.33",
+            {"host_delta_bytes": round(40.33 * GIB)},
+        ),
+        fixed={"stage": "cpu_offload"},
         startup_only=True,
     ),
     note_rule(
@@ -193,10 +205,22 @@ NOTE_RULES: tuple[LineRule, ...] = (
     ),
     note_rule(
         "numa_binding",
-        r"Binding (?:worker|EngineCore) subprocess \(.{1,100}?\) to .{1,300}",
+        r"Binding (?:worker|EngineCore) subprocess \(.{1,100}?\) to .{1,300}|"
+        r"CPU affinity is already constrained for this process\. .{1,200}|"
+        r"User lacks permission to set NUMA memory policy\. .{1,300}",
         "numa",
         "INFO 07-16 19:53:01 [numa_utils.py:331] Binding worker subprocess "
         "(local_rank=1, gpu_index=1) to CPUs 0-31 and NUMA node 0",
+        startup_only=True,
+    ),
+    note_rule(
+        "sampler_fallback",
+        # `v1/sample/ops/topk_topp_sampler.py`.
+        r"FlashInfer is not available\. Falling back to .{1,300}",
+        "sampler",
+        "(EngineCore_DP0 pid=4671) WARNING 10-14 19:22:48 [topk_topp_sampler.py:66] FlashInfer "
+        "is not available. Falling back to the PyTorch-native implementation of top-p & top-k "
+        "sampling. For the best performance, please install FlashInfer.",
         startup_only=True,
     ),
     note_rule(

@@ -10,7 +10,7 @@ import re
 
 from parsers.base import NO_LEVEL, LineRule, Made, Sample, line_rule
 from parsers.engine.convert import int_of, model_of, settings_of, text_of
-from parsers.engine.signals import RankNamed
+from parsers.engine.signals import ModelNamed, RankNamed
 from warmup_insights.model.events import ConfigRecorded, Note, PhaseMarked, ServerReady
 
 
@@ -75,6 +75,12 @@ def _stated(match: re.Match[str]) -> list[Made]:
     (`vllm_async_server.py run_server`)."""
     recorded = _engine(match)[0]
     return [recorded] if match["version"] else [recorded, ServerReady()]
+
+
+def _banner(match: re.Match[str]) -> list[Made]:
+    banner = ConfigRecorded(version=match["version"] or match["other"])
+    model = match["model"]
+    return [banner] if model is None else [banner, ModelNamed(model_of(model))]
 
 
 _PLUGINS = {"torchtpu": "tpu"}
@@ -144,8 +150,11 @@ CONFIG_RULES: tuple[LineRule, ...] = (
         "banner_version",
         # A source tree that was not installed is `dev` (`version.py`).
         r"[▀-▟\s]{0,60}(?:vLLM (?:API|gRPC) server )?version "
-        r"(?P<version>\d[\w.+-]{0,80}|dev)\s*$",
-        ConfigRecorded,
+        # `entrypoints/common/startup.py`, instead of the logo.
+        r"(?P<version>\d[\w.+-]{0,80}|dev)\s*$|"
+        r"vLLM server version (?P<other>\d[\w.+-]{0,80}|dev), serving model "
+        r"(?P<model>\S{1,300})\s*$",
+        _banner,
         Sample(
             "(APIServer pid=148236) INFO 07-16 19:52:39 [api_utils.py:458]  ▄▄ ▄█ "
             "█     █     █ ▀▄▀ █  version dev",
@@ -155,6 +164,11 @@ CONFIG_RULES: tuple[LineRule, ...] = (
             "(APIServer pid=148236) INFO 07-16 19:52:39 [api_utils.py:345]  ▄▄ ▄█ "
             "█     █     █ ▀▄▀ █  version 0.23.1rc1.dev1201+gd08eebad1",
             {"version": "0.23.1rc1.dev1201+gd08eebad1"},
+        ),
+        Sample(
+            "(APIServer pid=7) INFO 03-24 03:50:29 [utils.py:297] vLLM server version 0.18.0, "
+            "serving model a/b",
+            {"version": "0.18.0"},
         ),
         starts=1,
         hint=(" version ", "vLLM API server version"),

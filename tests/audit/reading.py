@@ -72,7 +72,8 @@ def numbers_of(text: str) -> list[Printed]:
             found.append(Printed(number, "s"))
         else:
             number = float(match["number"].replace(",", "").rstrip("."))
-            is_gib = "hbm" in text[max(0, match.start() - 30) : match.start()]
+            before = text[max(0, match.start() - 30) : match.start()]
+            is_gib = "hbm" in before or "offloaded parameters" in before
             found.append(Printed(number, match["unit"] or ("GiB" if is_gib else None)))
     return found
 

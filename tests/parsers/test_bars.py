@@ -447,3 +447,12 @@ def test_a_bar_over_buckets_without_a_step_states_how_many_there_are():
     counts = {phase: row["generated"] for phase, row in summary["buckets"].items()}
     assert counts == {"prompt": 39, "decode": 20}
     assert summary["device"]["kind"] == "hpu"
+
+
+def test_a_bar_of_another_engine_begins_no_start():
+    bar = (
+        "Multi-thread loading shards:  96% Completed | 47/49 [00:02<00:01,  2.85s/it]\n"
+    )
+    assert events(bar)
+    stated = "[2026-08-01 22:25:21] server_args=ServerArgs(model_path='a/b', tokenizer_path='a')\n"
+    assert not read(stated + bar)[0]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from tests.helpers import events, folded, read
+from tests.helpers import events, folded, read, summary_of
 
 HEAD = "INFO 07-16 20:02:46 [gpu_model_runner.py:5780] "
 CAPTURED = f"{HEAD}Graph capturing finished in 5 secs, took 0.62 GiB\n"
@@ -149,3 +149,16 @@ def test_facts_of_a_tpu_before_the_start_show_the_device():
     summary = folded(events(text)).summary
     assert summary.device.kind == "tpu"
     assert summary.ranks != 8
+
+
+@pytest.mark.parametrize(
+    ("error", "device"),
+    [
+        ("AssertionError: mla_gluon requires gfx950 (CDNA4), got gfx942", "rocm"),
+        ("RuntimeError: amdsmi_init failed with 43", "rocm"),
+        ("MLX error: Failed to load the default metallib.", "metal"),
+    ],
+)
+def test_an_error_names_the_device_of_the_library_that_raised_it(error, device):
+    text = f"{error}\nRuntimeError: Engine core initialization failed. See root cause above.\n"
+    assert summary_of(events(text))["device"]["kind"] == device

@@ -2190,3 +2190,91 @@ def test_what_a_program_raises_that_waits_for_its_answers_ends_it():
     summary = folded(events(text)).summary
     assert (summary.status, summary.failure) == ("finished", None)
     assert summary.serving.end.message.startswith("NotImplementedError: ")
+
+
+def test_a_traceback_without_its_end_is_quoted_by_a_line_that_the_log_has():
+    frame = 'File "/x/vllm/v1/engine/core.py", line 324, in _initialize_kv_caches'
+    text = START + CORE.format(5, f"  {frame}") + "\n"
+    (failure,) = of(Failure, events(text))
+    assert failure.message == frame
+    warned = "(EngineCore pid=7) Failed to get device capability: SM 12.x requires CUDA >= 12.9.\n"
+    (failure,) = of(
+        Failure, events(START + warned + CORE.format(5, f"  {frame}") + "\n")
+    )
+    assert failure.message.startswith(
+        "Failed to get device capability: SM 12.x requires"
+    )
+    (failure,) = of(
+        Failure, events(START + warned + CORE.format(5, "ValueError: vllm") + "\n")
+    )
+    assert failure.message == "ValueError: vllm"
+
+
+@pytest.mark.parametrize(
+    "error",
+    [
+        "MLX error: Failed to load the default metallib.",
+        "libc++abi: terminating due to uncaught exception of type std::runtime_error: x",
+    ],
+)
+def test_what_a_native_library_prints_above_the_announcement_is_the_cause(error):
+    announced = (
+        "(APIServer pid=5) RuntimeError: Engine core initialization failed. See root cause "
+        "above. Failed core proc(s): {'EngineCore': 255}\n"
+    )
+    for head in ("", START):
+        (failure,) = of(Failure, events(f"{head}{error}\n{announced}"))
+        assert failure.message == error
+
+
+def test_errors_of_an_ascend_runner_alone_are_a_start_that_failed():
+    text = (
+        "RuntimeError: Worker failed with error 'NPUModelRunner init failed, error is "
+        "NPUModelRunner failed, error is capture_begin: NPU function error'\n"
+        "(EngineCore pid=18) [ERROR] 2026-04-17-09:16:39 (PID:18, Device:0, RankID:-1) "
+        "ERR00100 PTA call acl api failed\n"
+    )
+    (failure,) = of(Failure, events(text))
+    assert "NPUModelRunner init failed" in failure.message
+
+
+def test_an_answer_that_ray_cannot_read_is_the_cause_of_the_time_out_behind_it():
+    head = "(EngineCore pid=7) "
+    text = (
+        "2026-07-16 10:00:04,953\tERROR serialization.py:462 -- Can't deserialize object: "
+        "ObjectRef(001e), metadata: b'x'\n"
+        f"{head}ERROR 07-16 10:00:15 [core.py:343] EngineCore hit an exception: Traceback\n"
+        f"{head}ERROR 07-16 10:00:15 [core.py:343] ray.exceptions.RayChannelTimeoutError: "
+        "System error: Timed out waiting for object available to read.\n"
+    )
+    (failure,) = of(Failure, events(START + text))
+    assert failure.message.startswith("Can't deserialize object: ObjectRef(001e)")
+
+
+def test_a_library_of_gaudi_that_does_not_start_is_a_failure():
+    text = (
+        "hcl_device_control_factory.cpp:84(initDevice): The condition [ "
+        "g_ibv.init(deviceConfig) == hcclSuccess ] failed. ibv initialization failed\n"
+    )
+    (failure,) = of(Failure, events(START + text))
+    assert failure.message.endswith("ibv initialization failed")
+
+
+def test_ucx_states_what_failed_of_a_start_without_an_end():
+    text = (
+        "[1771466605.147536] [node1:195  :1]   ib_device.c:1385 UCX  ERROR   "
+        "ibv_create_ah(dlid=1) on mlx5_12 failed: No such device\n"
+    )
+    notes = [note for note in of(Note, events(START + text)) if note.topic == "ucx"]
+    assert "on mlx5_12 failed: No such device" in notes[0].text
+
+
+def test_a_stage_of_omni_that_failed_alone_is_a_start_that_failed():
+    text = (
+        "(DiffusionWorker pid=93) ERROR 09-16 10:41:32 [stage_runtime.py:257] [StageRuntime] "
+        "Stage initialization failed; shutting down 0 initialized client(s)\n"
+        "RuntimeError: Orchestrator initialization failed: CUDA out of memory. Tried to "
+        "allocate 18.00 MiB.\n"
+    )
+    (failure,) = of(Failure, events(text))
+    assert failure.failure == "out_of_memory"

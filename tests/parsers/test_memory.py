@@ -396,3 +396,22 @@ def test_the_padding_of_the_forks_v1_is_unknown_where_no_line_states_it():
         memory = summary_of(events(text))["memory"]
         found.append(memory["num_padding_blocks"])
     assert found == [0, None]
+
+
+def test_weights_that_stay_on_the_host_are_a_figure_of_their_own():
+    text = HEAD + "Total CPU offloaded parameters: 40.33\n"
+    text += HEAD + "Model loading took 54.82 GiB memory and 10.0 seconds\n"
+    memory = summary_of(events(text))["memory"]
+    assert memory["host_weights_bytes"] == gib(40.33)
+    assert memory["weights_bytes"] == gib(54.82)
+
+
+def test_a_cache_that_is_elsewhere_is_not_what_the_device_lacks():
+    text = HEAD + "Available KV cache memory: -2.67 GiB\n"
+    short = folded(read(text)[0][0]).summary
+    assert BY_NAME["kv_cache_bytes"].read(short) == gib(-2.67)
+    text += (
+        HEAD.replace("gpu_worker", "kv_cache_utils")
+        + "GPU KV cache size: 400,000 tokens\n"
+    )
+    assert BY_NAME["kv_cache_bytes"].read(folded(read(text)[0][0]).summary) is None

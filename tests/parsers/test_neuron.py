@@ -88,11 +88,15 @@ def test_the_loggers_of_neuron_have_times_of_their_own():
 
 
 @pytest.mark.parametrize(
-    ("states", "kind", "cache"),
-    [("mm", "cold", "miss"), ("cc", "warm", "hit"), ("cm", "partly warm", "partial")],
+    ("states", "kind", "cache", "took"),
+    [
+        ("mm", "cold", "miss", 172.0 + 60.0),  # since the line above the first
+        ("cc", "warm", "hit", 60.0),
+        ("cm", "partly warm", "partial", 60.0),
+    ],
 )
 def test_each_module_that_was_compiled_or_found_is_a_part_of_the_compilation(
-    states, kind, cache
+    states, kind, cache, took
 ):
     lines = {
         "m": "Compilation Successfully Completed for model.MODULE_f5+ada.hlo_module.pb",
@@ -103,7 +107,7 @@ def test_each_module_that_was_compiled_or_found_is_a_part_of_the_compilation(
         text += f"2026-09-11 14:{minute}:00.000841:  7  [INFO]: {lines[state]}\n"
     summary = summary_of(events(text, year=2026))
     phases = {part["name"]: part["duration_s"] for part in summary["time"]["phases"]}
-    assert phases["compile"] == pytest.approx(60.0)
+    assert phases["compile"] == pytest.approx(took)
     assert summary["start"]["kind"] == kind
     assert summary["compile"]["cache"] == cache
     assert summary["progress"]["stage"] == "compile"
@@ -115,3 +119,23 @@ def test_blocks_that_the_setting_overrides_are_those_of_the_cache():
         "num_gpu_blocks_override=129\n"
     )
     assert summary_of(events(text))["memory"]["num_kv_blocks"] == 129
+
+
+COMPILED = """\
+INFO 06-27 02:06:25 [core.py:97] Initializing a V1 LLM engine (v0.16.0) with config: model='a/b'
+[2026-06-27 02:08:17.111: I neuronx_distributed/parallel_layers/parallel_state.py:671] > groups
+...............
+Compiler status PASS
+2026-06-27 02:13:38.000036:  243  [INFO]: Compilation Successfully Completed for \
+model.MODULE_6cc2+ada.hlo_module.pb
+........
+Compiler status PASS
+[2026-06-27 02:16:08.000: I neuronx_distributed/parallel_layers/parallel_state.py:638] > again
+INFO 06-27 02:17:08 [kv_cache_utils.py:1307] GPU KV cache size: 132,096 tokens
+"""
+
+
+def test_a_module_is_compiled_from_the_line_before_the_dots_of_its_compiler():
+    phases = summary_of(events(COMPILED, year=2026))["time"]["phases"]
+    took = {part["name"]: part["duration_s"] for part in phases}["compile"]
+    assert took == pytest.approx(5 * 60 + 20.9 + 2 * 60 + 30, abs=0.1)

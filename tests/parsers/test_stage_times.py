@@ -8,7 +8,8 @@ import pytest
 
 from tests.helpers import REAL_LOGS, events, folded, read, summary_of
 from warmup_insights.model.events import WarmupStep
-from warmup_insights.model.figures import captured_percent
+from warmup_insights.model.figures import BY_NAME, captured_percent
+from warmup_insights.units import GIB
 
 CORE = "(EngineCore pid=7) {} 07-16 10:{:02d}:{:02d} [{}] {}\n"
 HEAD = (
@@ -957,3 +958,32 @@ def test_ranks_are_connected_where_ray_prints_the_line_of_another_alone():
     found = phases(text)
     assert found["init_worker"] == 12.0
     assert found["distributed_init (other rank)"] == 30.0
+
+
+def test_host_memory_for_the_cache_is_a_stage_of_its_own_with_the_size_of_its_setting():
+    text = HEAD + line(30, "kv_cache_utils.py:1", "GPU KV cache size: 1,216,256 tokens")
+    text += line(31, "cpu_gpu.py:379", "Allocating 160 CPU tensors...")
+    text += line(77, "custom_all_reduce.py:215", "Registering 0 cuda graph addresses")
+    text += line(79, "m.py:1", "Graph capturing finished in 2 secs, took 0.95 GiB")
+    assert phases(text)["kv_offload"] == 46.0
+    transfer = (
+        "KVTransferConfig(kv_connector_extra_config={'cpu_bytes_to_use': 549755813888})"
+    )
+    arguments = f"INFO 07-16 10:00:00 [utils.py:233] non-default args: {{'kv_transfer_config': {transfer}}}\n"
+    stated = BY_NAME["kv_offload_bytes"]
+    assert stated.read(folded(read(arguments + text)[0][0]).summary) == 512 * GIB
+    sized = "INFO 07-16 10:00:00 [utils.py:233] non-default args: {'kv_offloading_size': 8.0}\n"
+    assert stated.read(folded(read(sized + text)[0][0]).summary) == 8 * GIB
+
+
+def test_a_capture_of_whole_seconds_takes_none_of_an_exact_time_before_it():
+    tuner = "(EngineCore pid=7) 2026-07-16 10:00:{} - INFO - autotuner.py:6 - flashinfer.jit: "
+    text = HEAD + line(30, "kv_cache_utils.py:1", "GPU KV cache size: 1,216 tokens")
+    text += tuner.format("31,584") + "[Autotuner]: Autotuning process starts ...\n"
+    text += tuner.format("47,252") + "[Autotuner]: Autotuning process ends\n"
+    text += line(51, "m.py:1", "Graph capturing finished in 5 secs, took 0.95 GiB")
+    text += line(52, "core.py:1", INITIALIZED.format(30.0))
+    found = summary_of(events(text, year=2026))["time"]["phases"]
+    took = {part["name"]: part["duration_s"] for part in found}
+    assert took["kernel_warmup"] == pytest.approx(47.252 - 31.584, abs=1e-3)
+    assert took["graph_capture"] == pytest.approx(52 - 47.252, abs=1e-3)

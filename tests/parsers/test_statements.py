@@ -7,6 +7,7 @@ import pytest
 from tests.audit.reading import Reader
 from tests.audit.rendering import NEWEST
 from tests.audit.statements import Statement
+from tests.helpers import events, summary_of
 
 WARMUP = "vllm/model_executor/warmup/kernel_warmup.py"
 CONFIG = "vllm/config/vllm.py"
@@ -92,3 +93,14 @@ def test_decisions_are_kept_as_notes(module, text, topic):
 @pytest.mark.parametrize(("module", "text", "outcome"), NOT_READ)
 def test_what_no_rule_knows_in_full_is_not_swallowed(module, text, outcome):
     assert reading(text, module).outcome == outcome
+
+
+def test_a_server_without_the_logo_states_its_version_and_model():
+    text = (
+        "(APIServer pid=7) INFO 07-16 10:00:00 [startup.py:27] vLLM server version 0.33.0, "
+        "serving model a/b\n"
+        "(APIServer pid=7) INFO 07-16 10:00:05 [model.py:623] Resolved architecture: A\n"
+    )
+    summary = summary_of(events(text))
+    assert (summary["engine"]["version"], summary["model"]) == ("0.33.0", "a/b")
+    assert not summary["time"]["is_excerpt"]

@@ -34,7 +34,7 @@ _ANNOUNCED = re.compile(
     r"EngineCore (?:failed to start|hit an exception:?\s{0,9}$)|"
     r"(?:Exception: )?WorkerProc (?:failed to start|hit an exception|initialization failed)|"
     r"Application startup failed|"
-    r"Traceback \(most recent call last\)$"
+    r'File "[^"]{1,300}", line \d{1,7}, in \w{1,80}$'
 )
 """What only states that something failed."""
 _HINT = re.compile(r"[;\s]{0,20}(?:Set|You can set) TORCH(?:DYNAMO_VERBOSE|_LOGS)=")

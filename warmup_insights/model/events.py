@@ -132,7 +132,8 @@ class MemoryMeasured(Event):
     """Memory was read, or what a stage took was stated."""
 
     stage: str
-    """`weights`, `profile_run`, `kv_cache`, `init_cache_engine`, `wrap_graphs`, ..."""
+    """`weights`, `profile_run`, `kv_cache`, `init_cache_engine`, `wrap_graphs`, `cpu_offload`,
+    ..."""
     delta_bytes: int | None = None
     """What the stage took on the device; negative when it released."""
     used_bytes: int | None = None

@@ -8,6 +8,7 @@ everywhere. A figure that is unknown for a run is None.
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from functools import partial
@@ -216,11 +217,27 @@ def leaves_budget(summary: RunSummary) -> bool:
     return is_left or summary.fixed_blocks is not None
 
 
+_OFFLOAD = re.compile(r"cpu_bytes_to_use\W{1,4}(\d{1,18})\b(?!\.)")
+
+
+def kv_offload_bytes(summary: RunSummary) -> int | None:
+    """Host memory that a setting gives the KV cache, of all ranks together (vLLM
+    `v1/kv_offload/cpu/spec.py`; GiB in `config/cache.py kv_offloading_size`)."""
+    transfer = summary.config.get("kv_transfer_config")
+    stated = _OFFLOAD.search(transfer) if isinstance(transfer, str) else None
+    if stated is not None:
+        return int(stated[1])
+    size = number(summary.config.get("kv_offloading_size"))
+    return None if size is None else round(size * GIB)
+
+
 def kv_cache_bytes(summary: RunSummary) -> int | None:
     """The budget of the KV cache, which it fills but for a rest of a block. Where it takes
     less, the bytes of its blocks, or what allocating them took; None where no line states
-    either."""
+    either, and where nothing is left on the device of an engine that has tokens elsewhere."""
     memory = summary.memory_or_none
+    if (memory.kv_cache_bytes or 0) < 0 and memory.kv_cache_tokens:
+        return None
     if not leaves_budget(summary):
         return memory.kv_cache_bytes
     blocks, size = memory.num_kv_blocks, memory.block_bytes
@@ -433,6 +450,7 @@ FIGURES: tuple[Figure, ...] = (
           source="serving.first_request_s"),
     _memory("total_bytes", "device memory", better=None, per_rank=False),
     _memory("weights_bytes", "weights", better="lower"),
+    _memory("host_weights_bytes", "weights in host memory", better=None),
     _memory("profile_bytes", "profiling run", better="lower"),
     _memory("non_torch_bytes", "outside of PyTorch", better="lower"),
     _memory("free_bytes", "free before the division", better="higher"),
@@ -445,6 +463,8 @@ FIGURES: tuple[Figure, ...] = (
     _memory("graph_unused_bytes", "reserved for graphs, unused", better=None,
             source=graph_unused_bytes),
     _memory("kv_cache_bytes", "KV cache", better="higher", source=kv_cache_bytes),
+    _memory("kv_offload_bytes", "host memory for the KV cache, all ranks", better=None,
+            source=kv_offload_bytes, per_rank=False),
     _memory("kv_cache_allocated_bytes", "KV cache, as allocated", better=None),
     _memory("warmup_allocated_bytes", "taken by warm-up", better="lower"),
     _memory("other_bytes", "not accounted for", better="lower",

@@ -18,6 +18,7 @@ _WORDS = {
     "profile_run": "the profiling run",
     "graph_memory_profile": "estimating graph memory",
     "kv_cache": "allocating the KV cache", "compile": "compilation",
+    "kv_offload": "allocating host memory for the KV cache",
     "kv_connector": "making the KV connector",
     "kernel_build": "building kernels",
     "encoder_graph_capture": "capturing graphs of the encoder",

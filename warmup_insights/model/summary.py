@@ -347,6 +347,8 @@ class MemoryFacts(Part):
     """Memory of the device."""
     weights_bytes: int | None = None
     """Weights, those of a draft model included."""
+    host_weights_bytes: int | None = None
+    """Weights that stay in the memory of the host, none of `weights_bytes`."""
     profile_bytes: int | None = None
     """Peak of the profiling run: activations."""
     non_torch_bytes: int | None = None

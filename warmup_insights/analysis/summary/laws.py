@@ -25,6 +25,7 @@ SHARE = 0.01
 """Of the larger side; a difference below it is rounding."""
 INITIALISATION = (
     "encoder_profile", "profile_run", "graph_memory_profile", "kv_cache",
+    "kv_offload",
     "prompt_warmup", "decode_warmup", "model_warmup", "graph_capture",
 )  # fmt: skip
 """Phases between the beginning and the end of `init engine (profile, create kv cache,

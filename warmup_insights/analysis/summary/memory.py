@@ -144,16 +144,28 @@ class Memory:
         return abs(event.time - before) <= _TOGETHER_S
 
     def _measured(self, event: MemoryMeasured) -> None:
-        rank, delta, free = rank_of(event), event.delta_bytes, event.free_bytes
+        if event.stage == "cpu_offload":
+            self._put(event, "host_weights_bytes", event.host_delta_bytes)
+        else:
+            self._read(event)
+            self._took(event)
+
+    def _read(self, event: MemoryMeasured) -> None:
+        """Keep what is in use of the device, and free."""
+        free = event.free_bytes
         if free is None and event.total_bytes and event.used_bytes is not None:
             free = event.total_bytes - event.used_bytes
-        readings = self._readings.setdefault(rank, [])
+        readings = self._readings.setdefault(rank_of(event), [])
         if len(readings) < MAX_READINGS:
             reading = copied(event, MemoryReading)
             readings.append(msgspec.structs.replace(reading, free_bytes=free))
         self._put(event, "total_bytes", event.total_bytes, first=True)
         if event.stage == "kv_cache":
             self._put(event, "free_after_kv_cache_bytes", free)
+
+    def _took(self, event: MemoryMeasured) -> None:
+        """Keep what a stage took of the device."""
+        rank, delta = rank_of(event), event.delta_bytes
         if delta is None:
             return
         if event.stage == "weights" or self._adds_weights(rank, event.stage):

@@ -125,7 +125,7 @@ _ORDER = {
         ("import",), ("configure",), ("start_engine",), ("start_workers",),
         ("distributed_init", "init_worker"),
         ("download", "load_model", "load_weights"),
-        ("compile", "profile_run"), ("kv_cache",),
+        ("compile", "profile_run"), ("kv_cache", "kv_offload"),
         ("chat_template_warmup", "defrag_warmup", "graph_capture", "kernel_warmup",
          "sampler_warmup", "speech_warmup", "prompt_warmup", "prompt_graphs", "decode_warmup",
          "decode_graphs", "unified_warmup", "multimodal_warmup", "multimodal_graphs"),
@@ -269,7 +269,11 @@ class RankTime:
             if is_again and duration_s < STAMP_S and self.spans[-1:]:
                 # One of several within a second, one after the other.
                 stop = max(self.spans[-1].start, time - STAMP_S)
-            self.spans.append(Span(name, stop - duration_s, stop, MEASURED))
+            start = stop - duration_s
+            if before is not None and _is_rounded(start, before):
+                # The one before ended at an exact time, and this one up to a second later.
+                start, stop = before, min(before + duration_s, stop + STAMP_S)
+            self.spans.append(Span(name, start, stop, MEASURED))
         elif self.current == name and self.current_since is not None:
             self.spans.append(Span(name, self.current_since, time, BOUNDED))
         elif self.current is not None and not self.prints_few_lines:
@@ -727,6 +731,13 @@ class RankTime:
             return
         self.summed.add(warmup)
         self.end(warmup, time, None)
+
+
+def _is_rounded(start: float, before: float) -> bool:
+    """Whether a time counted back from whole seconds is that of an exact one, which is a
+    little later."""
+    is_whole = start.is_integer() and not before.is_integer()
+    return is_whole and 0 < before - start < 2 * STAMP_S
 
 
 def is_before(name: str, other: str) -> bool:
