@@ -312,6 +312,11 @@ TIME_CASES: dict[str, tuple[list[list[Event]], list[list[Event]]]] = {
         [compiled(400.0, engine="tpu-inference")],
         [compiled(3.0, engine="tpu-inference", rest=90.0), compiled(400.0)],
     ),
+    "neuron_cache": (
+        [phased(("load_model", 20.0), ("compile", 400.0), device_kind="neuron")],
+        [phased(("load_model", 90.0), ("compile", 3.0), device_kind="neuron"),
+         phased(("load_model", 20.0), ("compile", 400.0))],
+    ),
     "capture_sizes": (
         [captured(SIZES, 200.0, 1.81), captured(SIZES, 200.0, None),
          captured(SIZES, 200.0, 300.0, max_num_seqs=16)],

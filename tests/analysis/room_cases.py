@@ -234,7 +234,7 @@ ROOM_CASES: dict[str, tuple[list[list[Any]], list[list[Any]]]] = {
         [*OTHER, ended("out_of_memory", free_bytes=GIB, needed_bytes=3 * GIB)],
     ),
     "no_room_for_cache": (
-        [ended("no_kv_cache"), cuda(kv_cache_bytes=-GIB)[:-2],
+        [ended("no_kv_cache"), cuda(kv_cache_bytes=-GIB)[:2],
          ended("no_kv_cache", "no", MemoryBudgetSet(kv_cache_bytes=-GIB))],
         [*OTHER, cuda(), cuda(kv_cache_bytes=-GIB), ended("no_kv_cache", **SHORT)],
     ),

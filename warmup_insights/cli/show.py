@@ -238,7 +238,8 @@ def _memory(summary: RunSummary) -> TextTable:
             and name != "total_bytes"  # is in the title
         ]
     # Those of the division that are no part of the whole; a table without parts has them.
-    names = ("free_bytes", "usable_bytes") if memory.parts and total else ()
+    beside = ("free_bytes", "usable_bytes", "host_weights_bytes", "kv_offload_bytes")
+    names = beside if memory.parts and total else ()
     facts = [
         f"{BY_NAME[name].title} {text_of(summary, name)}"
         for name in (*names, "num_kv_blocks", "kv_cache_tokens", "max_concurrency")

@@ -156,7 +156,7 @@ def compile_cache(facts: RunFacts, start: Start) -> Iterator[Finding]:
         return
     if facts.summary.engine.name != "vllm" or not _is_missed(compiled):
         return
-    if facts.summary.start.aot_reason:
+    if facts.summary.start.aot_reason or facts.summary.device.kind == "neuron":
         return
     is_dominant = start.dominant == "compile"
     part = max(spent, start.seconds.get("compile", 0.0))
@@ -245,6 +245,34 @@ def compile_cache_off(facts: RunFacts) -> Iterator[Finding]:
             phase="compile",
             part_s=spent,
         )
+
+
+@start_rule(
+    "modules of a Neuron device were compiled for 10 s and 5 % of the start or more",
+    "the lines of the compiler",
+    formula="0 to the seconds of the compilation",
+    margin="no gain is certain: modules that came from the cache take no time of it",
+    source="AWS Neuron documentation, Neuron persistent cache",
+    example="Neuron 0.16: 13 min 44 s of 16 min 09 s",
+)
+def neuron_cache(facts: RunFacts, start: Start) -> Iterator[Finding]:
+    """The compiler of a Neuron device made modules that a kept cache would hold."""
+    seconds = start.seconds.get("compile", 0.0)
+    if facts.summary.device.kind != "neuron" or not start.is_long(seconds):
+        return
+    yield Finding(
+        severity_of(start.share(seconds)),
+        f"Compilation took {start.of_all(seconds)}.",
+        {"compile_s": seconds},
+        "NEURON_COMPILE_CACHE_URL",
+        "NEURON_COMPILE_CACHE_URL (/var/tmp/neuron-compile-cache where it is not set) on a volume "
+        "that outlives the container, or in S3",
+        "the next start with the same model, shapes and compiler loads the modules",
+        gain_s=(0.0, seconds),
+        price="disk; where the directory is kept already, nothing has to be changed",
+        phase="compile",
+        part_s=seconds,
+    )
 
 
 @rule(
@@ -630,6 +658,6 @@ def key_advice(change: KeyChange) -> tuple[str, str]:
 
 FAILURE_RULES = (poisoned_cache,)
 RULES = (
-    recipe_cache, compile_cache, compile_cache_off, xla_cache, saved_not_loaded, late_kernels,
-    all_reduce_not_built,
+    recipe_cache, compile_cache, compile_cache_off, xla_cache, neuron_cache, saved_not_loaded,
+    late_kernels, all_reduce_not_built,
 )  # fmt: skip

@@ -52,6 +52,11 @@ _PERSISTENCE = (
     "`py-spy dump` of the worker shows what else it waits for",
     "no figure: the log does not divide it",
 )
+_PINNED = (
+    "kv_transfer_config",
+    "a smaller cpu_bytes_to_use of the connector, or --kv-offloading-size, as far as it is not used",
+    "its time follows its size: each page of it is made and pinned",
+)
 LONG_S = 20.0
 """Kept graphs are read from a local disk in less (3 to 10 s on real starts)."""
 _DEBUG = ("VLLM_LOGGING_LEVEL", "VLLM_LOGGING_LEVEL=DEBUG prints its steps")
@@ -122,6 +127,8 @@ def _known(
         )
     if phase == "init_worker" and summary.device.kind == "cuda":
         return _PERSISTENCE
+    if phase == "kv_offload":
+        return _PINNED
     is_quantized = str(summary.config.get("quantization")) != "None"
     if phase == "load_model" and "load_weights" in start.seconds and is_quantized:
         return _CONVERTED
