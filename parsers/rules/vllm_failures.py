@@ -372,7 +372,7 @@ FAILURE_RULES: tuple[LineRule, ...] = (
     hpu_rule(
         "failure_of_hcl",
         # The library between Gaudis (`hcl_device_control_factory.cpp`), which throws then.
-        r".{0,200}?(?P<text>The condition \[ .{1,200} == hcclSuccess \] failed\..{0,400})",
+        r"(?:\S{1,80} )?(?P<text>The condition \[ [^\]]{1,200} == hcclSuccess \] failed\..{0,400})",
         _thrown,
         Sample(
             "hcl_device_control_factory.cpp:84(initDevice): The condition [ "

@@ -52,7 +52,8 @@ _LOST = re.compile(r"/(?:(?:var/)?tmp|dev/shm)/")
 """Folders that go with the host's or the container's end."""
 _TRUE = ("1", "true")
 _NOT_BUILT = re.compile(
-    r"Failed to initialize FlashInfer All ?[Rr]educe.{0,60}: .{0,200}(?i:build failed|ninja|nvcc)"
+    r"Failed to initialize FlashInfer All ?[Rr]educe[^:]{0,60}: .{0,200}(?:build failed|ninja|nvcc)",
+    re.I,
 )
 _ONCE = re.compile(r"(?i:source) code has changed|file corrupted")
 """Reasons that the next start does not have, for this one saved the function anew (vLLM
