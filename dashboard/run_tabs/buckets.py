@@ -30,8 +30,7 @@ from dashboard.charts.time import dimension_bars, dimension_costs, step_bars
 from dashboard.palette import STATES
 from dashboard.text import visible
 from dashboard.widgets import View
-from warmup_insights.analysis.misses import diagnose, highest_settings
-from warmup_insights.analysis.plan.regenerate import file_lines
+from warmup_insights.analysis.misses import diagnose, file_lines, highest_settings
 from warmup_insights.analysis.sentences import spike_words
 from warmup_insights.model.figures import BY_NAME, text_of
 from warmup_insights.model.summary import RunSummary
@@ -383,7 +382,7 @@ def _misses(view: View) -> None:
                 "No single maximum is too small; the shapes need buckets of their own."
             )
     with right, widgets.card("Lines for a bucket file"):
-        lines = file_lines(view.summary, [(item.phase, item.wanted) for item in found])
+        lines = file_lines(view.summary, found)
         if lines:
             st.code("\n".join(lines), language=None)
             st.caption(

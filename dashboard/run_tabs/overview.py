@@ -68,26 +68,19 @@ def show(view: View) -> None:
 FRAME_PX = 110
 """Title, hint and edges of a card."""
 _PICTURES: dict[str, Callable[[RunSummary], Picture]] = {
-    "phases": totals_picture, "budget": budget_picture, "captures": captures_picture,
-    "stages": stages_picture,
+    "budget": budget_picture, "captures": captures_picture, "stages": stages_picture,
 }  # fmt: skip
+Cards = Iterator[tuple[int, Callable[[], object]]]
+"""What is in a card in pixels, and what draws it."""
 
 
-def _cards(view: View) -> Iterator[tuple[int, Callable[[], object]]]:
-    """What is in a card in pixels, and what draws it; none for what has nothing to show."""
-    summary, buckets = view.summary, data.buckets(view.run)
-    phases = phases_in_order(buckets)
+def _cards(view: View) -> Cards:
+    """None for what has nothing to show."""
+    summary = view.summary
+    yield from _picture(view, "phases", totals_picture)
+    yield from _buckets(view)
     for key, draw in _PICTURES.items():
-        picture = draw(summary)
-        if len(picture.frame):
-            yield bars_height(len(picture.frame)), partial(view.chart, picture, key)
-        if key == "phases":
-            for phase in phases:
-                sizes = {bucket[0] for bucket in of_phase(buckets, phase)["bucket"]}
-                height = map_height(len(sizes))
-                yield height, partial(coverage_chart, view, buckets, phase)
-    if summary.bucket_ranges and not phases:
-        yield 36 * len(summary.bucket_ranges), partial(ranges_card, view)
+        yield from _picture(view, key, draw)
     known = {contradiction_sentence(broken) for broken in summary.contradictions}
     odd = [f"- {markdown(t)}" for t in oddities(summary) if t not in known]
     if odd:
@@ -95,6 +88,23 @@ def _cards(view: View) -> Iterator[tuple[int, Callable[[], object]]]:
     lacking = [f"- {sentence(text)}" for text in lacks(summary)]
     if lacking:
         yield 60 * len(lacking), lambda: _sentences(view, "Not in this log", lacking)
+
+
+def _picture(view: View, key: str, draw: Callable[[RunSummary], Picture]) -> Cards:
+    picture = draw(view.summary)
+    if len(picture.frame):
+        yield bars_height(len(picture.frame)), partial(view.chart, picture, key)
+
+
+def _buckets(view: View) -> Cards:
+    """Where no bucket is listed, what they are made from."""
+    ranges, buckets = view.summary.bucket_ranges, data.buckets(view.run)
+    phases = phases_in_order(buckets)
+    for phase in phases:
+        sizes = {bucket[0] for bucket in of_phase(buckets, phase)["bucket"]}
+        yield map_height(len(sizes)), partial(coverage_chart, view, buckets, phase)
+    if ranges and not phases:
+        yield 36 * len(ranges), partial(ranges_card, view)
 
 
 def _sentences(view: View, title: str, lines: Sequence[str]) -> None:

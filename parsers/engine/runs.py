@@ -746,9 +746,8 @@ class OpenRun:
         engine, device = self.evidence.engine(), self.evidence.device()
         ranks = self.ranks.count(is_one_process_each=device not in ("tpu", "neuron"))
         if ranks is None and self.evidence.is_of_errors:
-            ranks = (
-                0  # unknown: where nothing is stated an engine is one rank otherwise
-            )
+            # Unknown: where nothing is stated an engine is one rank otherwise.
+            ranks = 0
         is_unstated = not self.ranks.are_shown and engine != REFERENCE
         if (engine, device, ranks) != (None, None, None):
             yield ConfigRecorded(

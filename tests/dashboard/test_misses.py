@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from tests.dashboard.builders import recorded_events
-from warmup_insights.analysis.misses import diagnose, highest_settings
-from warmup_insights.analysis.plan.regenerate import file_lines
+from warmup_insights.analysis.misses import diagnose, file_lines, highest_settings
 from warmup_insights.analysis.summary import summarize
 from warmup_insights.bucketing.file import parse_bucket_lines
 from warmup_insights.model.run import RunRecord
@@ -52,7 +51,7 @@ def test_a_shape_between_the_buckets_needs_no_larger_maximum():
 def test_older_engines_have_other_names_and_no_bucket_file():
     summary = summary_with([[1, 128]], [miss(1, 1024)])
     found = diagnose(summary)[0]
-    assert file_lines(summary, [(found.phase, found.wanted)]) == ()
+    assert file_lines(summary, [found]) == ()
     assert highest_settings([found]) == ("VLLM_PROMPT_SEQ_BUCKET_MAX=1024",)
 
 
@@ -79,10 +78,10 @@ def test_the_most_frequent_come_first_and_maxima_are_joined():
 def test_lines_for_a_bucket_file_can_be_read_back():
     """As far as the engine takes them: a prompt beyond its tokens of a step is dropped."""
     summary = summarize(RunRecord(run_id="a"), recorded_events()).summary
-    shapes = [(item.phase, item.wanted) for item in diagnose(summary)]
-    assert file_lines(summary, shapes) == ("(2, 1, 40)",)
+    found = diagnose(summary)
+    assert file_lines(summary, found) == ("(2, 1, 40)",)
     summary.config["max_num_batched_tokens"] = 4096
-    lines = file_lines(summary, shapes)
+    lines = file_lines(summary, found)
     read = parse_bucket_lines(lines, "lines")
     assert list(read.prompt) == [(1, 384, 0)]
     assert list(read.decode) == [(2, 1, 40)]

@@ -4,17 +4,16 @@ that somebody left out of it."""
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from datetime import datetime, timedelta
 from functools import lru_cache
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
-from zlib import crc32
 
 import pytest
 
-from tests.helpers import REAL_LOGS, ROOT, folded, read
+from tests.helpers import REAL_LOGS, ROOT, folded, read, some_of
 from warmup_insights.model.figures import FIGURES
 from warmup_insights.model.summary import RunSummary
 
@@ -95,11 +94,6 @@ def stated(summary: RunSummary) -> dict[str, Any]:
     }
 
 
-def way_of(log: str, ways: Iterable[str]) -> str:
-    """The one of several ways that a log takes: all pairs would take most of the time."""
-    return min(ways, key=lambda way: crc32(f"{way} {log}".encode()))
-
-
 DAYS = {
     "New Year": (2026, 12, 31, 23, 59, 50),
     "a month ends": (2026, 2, 28, 23, 59, 30),
@@ -110,7 +104,7 @@ DAYS = {
 @pytest.mark.parametrize("day", DAYS)
 def test_a_log_states_the_same_on_every_day(day: str):
     for name, lines in of_one_clock().items():
-        if day == way_of(name, DAYS):
+        if day in some_of(DAYS, name):
             was = [stated(summary) for summary in summaries(text_of(lines))]
             moved = summaries(text_of(shifted(lines, datetime(*DAYS[day]))))
             assert [stated(summary) for summary in moved] == was, name
@@ -134,7 +128,7 @@ def test_two_servers_in_one_file_state_what_each_states(shipper: str):
     prefixes = PREFIXES[shipper]
     began = datetime(2026, 7, 16, 10)
     for number, names in enumerate(pairs()):
-        if shipper != way_of(names[0], PREFIXES):
+        if shipper not in some_of(PREFIXES, names[0]):
             continue
         later = began + (number % 4) * 10 * SECOND
         both = [
@@ -173,7 +167,7 @@ def early_s(summary: RunSummary) -> float:
 @pytest.mark.parametrize("pattern", SELECTED)
 def test_selected_lines_state_no_other_engine_and_no_longer_stages(pattern: str):
     for path in logs():
-        if pattern not in (way_of(path.name, SELECTED), way_of(path.stem, SELECTED)):
+        if pattern not in some_of(SELECTED, path.name, 2):
             continue
         text = path.read_text(encoding="utf-8", errors="replace")
         whole = summaries(text)

@@ -48,14 +48,18 @@ def kv_sentence(old: RunSummary, new: RunSummary) -> str | None:
     change = after - before
     head = f"The KV cache has {_more(change)} ({format_bytes(after)} instead of {format_bytes(before)}"
     head += f"{_tokens(old, new)})"
-    parts = list(_parts(old, new, change))
-    shares = [run.memory_or_none.gpu_memory_utilization for run in (old, new)]
-    why = "; ".join(parts) if parts else "the runs do not state what took it"
-    if not parts and all(shares) and shares[0] != shares[1]:
-        why = f"gpu_memory_utilization is {shares[1]} instead of {shares[0]}"
+    why = "; ".join(_parts(old, new, change)) or _share_text(old, new)
     facts = "".join(f"; {text}" for text in _circumstances(old, new))
     restored = _restored(old, new, before) if change < 0 else ""
     return f"{head}: {why}{facts}{restored}."
+
+
+def _share_text(old: RunSummary, new: RunSummary) -> str:
+    """Why the cache is another one, where no part of the memory is stated."""
+    shares = [run.memory_or_none.gpu_memory_utilization for run in (old, new)]
+    if all(shares) and shares[0] != shares[1]:
+        return f"gpu_memory_utilization is {shares[1]} instead of {shares[0]}"
+    return "the runs do not state what took it"
 
 
 def _more(change: float) -> str:

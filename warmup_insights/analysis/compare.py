@@ -366,9 +366,9 @@ def compare_settings(
 
     A setting differs when two runs state it and mean different values; `0.9` and `"0.90"`,
     `true` and `"1"` mean the same. Where the engines list all arguments that were set, one that
-    only some were given has its default in the others. A configuration that an engine prints as a whole is
-    compared entry by entry where several runs state it. Engine, version, model, device and
-    ranks count as settings. One that repeats the name of the model in every run, with or without
+    only some were given has its default in the others. A configuration that an engine prints
+    as a whole is compared entry by entry where several runs state it. Engine, version, model,
+    device and ranks count as settings. One that repeats the name of the model in every run, with or without
     its folder, as `tokenizer` and `served_model_name` do, is no setting of its own.
     """
     facts = [_facts(summary) for summary in summaries]

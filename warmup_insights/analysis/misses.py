@@ -8,10 +8,16 @@ decode.
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Literal
 
+from warmup_insights.analysis.plan.regenerate import bucketing_settings
+from warmup_insights.bucketing.base import PHASES
+from warmup_insights.bucketing.base import Bucket as Triple
+from warmup_insights.bucketing.file import BucketFile
+from warmup_insights.bucketing.generate import offered
 from warmup_insights.bucketing.ranges import RANGE_NAMES, variable_name
+from warmup_insights.errors import InputError
 from warmup_insights.model.events import Bucket
 from warmup_insights.model.summary import Miss, RunSummary
 from warmup_insights.rules.setting_lives import has_setting
@@ -97,6 +103,27 @@ def diagnose(summary: RunSummary) -> list[Diagnosis]:
     """One diagnosis per missed shape, the most frequent first."""
     found = [_diagnosis(summary, miss) for miss in summary.misses]
     return sorted(found, key=lambda item: (-item.count, item.phase, item.shape))
+
+
+def file_lines(summary: RunSummary, found: Iterable[Diagnosis]) -> tuple[str, ...]:
+    """Lines of a bucket file for missed shapes, as the version of the run takes them; as the
+    engine made them where a limit of it is unknown. Shapes of older engines, which read no
+    such file, have two numbers and get none."""
+    wanted: dict[str, list[Triple]] = {phase: [] for phase in PHASES}
+    for item in found:
+        if len(item.wanted) == len(Triple._fields) and item.phase in wanted:
+            wanted[item.phase].append(Triple(*item.wanted))
+    try:
+        settings = bucketing_settings(summary)
+    except (InputError, ValueError):
+        return tuple(
+            dict.fromkeys(str(tuple(b)) for own in wanted.values() for b in own)
+        )
+    prompt, decode = (tuple(sorted(set(own))) for own in wanted.values())
+    file = BucketFile("", prompt, decode)
+    drafts = [offered(replace(settings, bucket_file=file), phase) for phase in PHASES]
+    made = [each.buckets() for each in drafts if each.has_buckets]
+    return tuple(str(tuple(bucket)) for own in made for bucket in own)
 
 
 def highest_settings(found: Iterable[Diagnosis]) -> tuple[str, ...]:

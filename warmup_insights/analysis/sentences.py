@@ -186,12 +186,13 @@ def article(word: str) -> str:
 
 def cause_text(failure: FailureFacts) -> str:
     """What ended a start, and the bucket in which, where one was running."""
-    if failure.is_cache_too_small:
-        return _TOO_SMALL
-    cause = _cause(failure.kind, failure.message)
-    if failure.kind == "no_kv_cache":
-        return cause
-    return f"{cause}{_where(failure)}"
+    where = "" if failure.kind == "no_kv_cache" else _where(failure)
+    return f"{_cause_of(failure)}{where}"
+
+
+def _cause_of(failure: FailureFacts) -> str:
+    is_small = failure.is_cache_too_small
+    return _TOO_SMALL if is_small else _cause(failure.kind, failure.message)
 
 
 def _cause(kind: str, message: str) -> str:
@@ -406,12 +407,7 @@ def failure_sentence(failure: FailureFacts) -> str:
     if failure.free_bytes is not None:
         free = f", {format_bytes(failure.free_bytes)} free"
     kind = failure.kind.replace("_", " ")
-    if failure.kind in _ENDS:
-        kind = (
-            _TOO_SMALL
-            if failure.is_cache_too_small
-            else _cause(failure.kind, failure.message)
-        )
+    kind = _cause_of(failure) if failure.kind in _ENDS else kind
     return f"{kind}{_where(failure)}{free}: {failure.message}"
 
 

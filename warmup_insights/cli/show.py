@@ -322,12 +322,14 @@ def _graphs(summary: RunSummary) -> TextTable:
                     format_bytes(graphs.memory_bytes), estimated,
                 )
             )  # fmt: skip
+        elif known and not graphs.bars:
+            rows.append(("no capture is stated", "", "", estimated))
         else:
             rows += [
                 (f"{bar.captured} of {bar.total} captured ({bar.mode})",
                  format_duration(bar.duration_s), "", estimated)
                 for bar in graphs.bars
-            ] or [("no capture is stated", "", "", estimated)] * known  # fmt: skip
+            ]  # fmt: skip
     if graphs is not None and graphs.lazy:
         seconds = sum(row.duration_s or 0.0 for row in graphs.lazy)
         size = sum(row.memory_bytes or 0 for row in graphs.lazy)

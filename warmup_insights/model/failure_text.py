@@ -34,7 +34,7 @@ _MEMORY_WORDS = (
     "out_of_host_memory", "cublas_status_alloc_failed", "std::bad_alloc",
 )  # fmt: skip
 CRASH = re.compile(
-    r"\bSIG(?:SEGV|ABRT|BUS|ILL|FPE)\b|Fatal Python error|Segmentation fault|Segfault enc"
+    r"\bSIG(?:SEGV|ABRT|BUS|ILL|FPE)\b|Fatal Python error|Segmentation fault|Segfault encountered"
 )
 """Native code ended the process."""
 CARRIERS = (

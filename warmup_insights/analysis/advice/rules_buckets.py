@@ -19,11 +19,11 @@ from warmup_insights.analysis.misses import (
     Diagnosis,
     diagnose,
     dimensions_of,
+    file_lines,
     highest_needs,
 )
 from warmup_insights.analysis.plan.regenerate import (
     bucketing_settings,
-    file_lines,
     reproducing_settings,
     strategy_of,
     strategy_variable,
@@ -237,7 +237,7 @@ def _ranges_too_small(facts: RunFacts) -> Iterator[Finding]:
     )
     count = sum(item.count for item in found)
     wider, is_file = _wider(facts.summary, highest)
-    lines = file_lines(facts.summary, [(i.phase, i.wanted) for i in found])
+    lines = file_lines(facts.summary, found)
     way = _file_way(facts.summary, len(lines)) if is_file else wider
     yield Finding(
         "medium",
@@ -295,7 +295,7 @@ def _missed(facts: RunFacts, phase: str, found: Sequence[Diagnosis]) -> Finding:
     count = sum(item.count for item in found)
     summary = facts.summary
     needed = highest_needs(found)
-    lines = file_lines(summary, [(i.phase, i.wanted) for i in found])
+    lines = file_lines(summary, found)
     setting, change = "bucket ranges", "ranges that hold the shapes below"
     is_listed = True
     if has_setting(summary, BUCKET_FILE):

@@ -7,22 +7,17 @@ they are all that counted.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping
-from dataclasses import replace
+from collections.abc import Mapping
 from typing import Any
 
-from warmup_insights.bucketing.base import PHASES as FILE_PHASES
 from warmup_insights.bucketing.base import STRATEGY_NAMES
-from warmup_insights.bucketing.base import Bucket as Triple
-from warmup_insights.bucketing.file import BucketFile
-from warmup_insights.bucketing.generate import generate, offered
+from warmup_insights.bucketing.generate import generate
 from warmup_insights.bucketing.settings import (
     BucketingSettings,
     read_boolean,
     settings_from_mapping,
 )
 from warmup_insights.bucketing.versions import rules_of, version_of_run
-from warmup_insights.errors import InputError
 from warmup_insights.model.events import Bucket
 from warmup_insights.model.summary import PHASES, RunSummary
 
@@ -179,23 +174,3 @@ def reproducing_settings(
 
 def _text(value: Any) -> str:
     return str(value).lower() if isinstance(value, bool) else str(value)
-
-
-def file_lines(
-    summary: RunSummary, shapes: Iterable[tuple[str, Bucket]]
-) -> tuple[str, ...]:
-    """Lines of a bucket file for these shapes of phases, as the version of the run takes them;
-    as they are where a limit of it is unknown. Shapes of older engines, which read no such
-    file, have two numbers and get none."""
-    taken = [(phase, tuple(shape)) for phase, shape in shapes if len(shape) == 3]
-    wanted = {name: [shape for p, shape in taken if p == name] for name in FILE_PHASES}
-    try:
-        settings = bucketing_settings(summary)
-    except (InputError, ValueError):
-        return tuple(dict.fromkeys(str(s) for own in wanted.values() for s in own))
-    lines = {phase: tuple(Triple(*s) for s in own) for phase, own in wanted.items()}
-    file = BucketFile("", lines["prompt"], lines["decode"])
-    with_file = replace(settings, bucket_file=file)
-    drafts = [offered(with_file, phase) for phase in FILE_PHASES]
-    made = [each.buckets() for each in drafts if each.has_buckets]
-    return tuple(str(tuple(bucket)) for own in made for bucket in own)

@@ -324,7 +324,7 @@ class Buckets:
         shape = _PADDED.match(event.detail or "")
         if shape is None or event.duration_s is None:
             return
-        phase = {"reqs": "requests"}.get(shape[1], shape[1])
+        phase = "tokens" if shape[1] == "tokens" else "requests"
         if phase == "requests" or event.what == "backbone":
             self._stepped(
                 WarmupStep(

@@ -233,7 +233,7 @@ class Identity:
     def defaults(self) -> list[str]:
         """Settings that the engine printed as its own, or did not print as set."""
         own = [name for name, is_own in self._defaults.items() if is_own]
-        stated = (*self._printed, *self._config, *own)
+        stated = {**self._printed, **self._config}
         return [*own, *(name for name in self._unset() if name not in stated)]
 
     def status(self, *, is_recorded: bool) -> str:
