@@ -303,7 +303,7 @@ def budget_waterfall(steps: pd.DataFrame) -> Figure:
         marker=filled(steps["meaning"]),
     )  # fmt: skip
     longest = steps["text"].str.len().max() if len(steps) else 0
-    room = 1.45 if longest < 12 else 2.1  # for the text behind a bar
+    room = 1.65 if longest < 12 else 2.1  # for the text behind a bar
     low, top = min(ends) / factor, max(ends) / factor
     # What is left is negative where the parts take more than there is.
     left = -(room - 1) * max(top, -low) if low < 0 else 0
