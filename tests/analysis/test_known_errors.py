@@ -487,6 +487,22 @@ TEXTS = [
      "device_unsupported", "VLLM_ROCM_USE_AITER=0", {"VLLM_ROCM_USE_AITER": "0"}),
     ("AttributeError: 'AForCausalLM' object has no attribute 'set_aux_hidden_state_layers'",
      "setting_refused", "no --speculative-config of eagle3", {}),
+    ("The condition [ g_ibv.init(deviceConfig) == hcclSuccess ] failed. ibv initialization failed",
+     "ranks_not_connected", "habanalabs_ib", {}),
+    ("RuntimeError: hcl_ibverbs_t::init failed to find matching Habana IB device (hbl_6)",
+     "ranks_not_connected", "habanalabs_ib", {}),
+    ("MLX error: Failed to load the default metallib. This library is using a deployment target "
+     "(0x00020008) that is not supported on this OS.", "packages_mismatch", "mlx-metal", {}),
+    ("RuntimeError: Failed to load the default metallib. This library is using language version "
+     "4.0 which is not supported on this OS. library not found", "packages_mismatch", "mlx-metal",
+     {}),
+    ("ImportError: dlopen(/v/mlx/core.cpython-312-darwin.so, 0x0002): Symbol not found: _x (built "
+     "for macOS 26.2 which is newer than running OS)", "packages_mismatch", "mlx-metal", {}),
+    ("libc++abi: terminating due to uncaught exception of type std::runtime_error: [metal::Device] "
+     "Unable to build metal library from source error: invalid value 'metal3.1' in "
+     "'-std=metal3.1'", "packages_mismatch", "mlx-metal", {}),
+    ("MLX error: Failed to load the default metallib. library not found library not found",
+     "packages_mismatch", "of one version", {}),
     ("KeyError: 'UCX'", "ranks_not_connected", "NIXL_PLUGIN_DIR", {}),
     ("UCX  ERROR mlx5_7: ibv_modify_qp(UMR QP 0x1) failed to modify to RTR: No such device "
      "(nixl._bindings.nixlBackendError: NIXL_ERR_BACKEND)", "ranks_not_connected",
@@ -726,11 +742,22 @@ TEXTS = [
      "toolchain.", "driver_mismatch", "newer driver", {}),
     ("ptxas fatal   : Value 'sm_121a' is not defined for option 'gpu-name' "
      "(triton.runtime.errors.PTXASError: PTXAS error: Internal Triton PTX codegen error)",
-     "build_failed", "TRITON_PTXAS_PATH", {}),
+     "build_failed", "TRITON_PTXAS_BLACKWELL_PATH) with the ptxas of CUDA 12.9 or newer", {}),
+    ("ptxas fatal   : Value 'sm_90a' is not defined for option 'gpu-name' "
+     "(triton.runtime.errors.PTXASError: PTXAS error: Internal Triton PTX codegen error)",
+     "build_failed", "TRITON_PTXAS_PATH with the ptxas of CUDA 12.0 or newer", {}),
+    ("RuntimeError: SM 12.x requires CUDA >= 12.9", "build_failed", "a CUDA toolkit of 12.9", {}),
+    ("nvcc fatal   : Unsupported gpu architecture 'compute_121a' (RuntimeError: Error building "
+     "extension 'x': /usr/bin/nvcc -I$CUDA_HOME/include: not found)", "build_failed",
+     "a CUDA toolkit of 12.9 or newer", {}),
+    ("nvcc fatal   : Unsupported gpu architecture 'compute_120f' (RuntimeError: Ninja build "
+     "failed. Ninja output:)", "build_failed", "a CUDA toolkit of 12.9 or newer", {}),
+    ("nvcc fatal   : Unsupported gpu architecture 'compute_70' (RuntimeError: Ninja build "
+     "failed. Ninja output:)", "build_failed", "a CUDA toolkit of 12.9 or older", {}),
     ("nvcc fatal   : Unknown option '-static-global-template-stub=false' (RuntimeError: Ninja "
      "build failed. Ninja output:)", "build_failed", "a newer CUDA toolkit", {}),
     ("nvcc fatal   : Unsupported gpu architecture 'compute_120a' (RuntimeError: Ninja build "
-     "failed. Ninja output:)", "build_failed", "a newer CUDA toolkit", {}),
+     "failed. Ninja output:)", "build_failed", "a CUDA toolkit of 12.8 or newer", {}),
     ("/bin/sh: 1: :/usr/local/cuda/bin/nvcc: not found (RuntimeError: Ninja build failed. "
      "Ninja output:)", "missing_tool", "CUDA_HOME", {}),
     ("KeyError: 'getpwuid(): uid not found: 1000770000'", "host_limit", "USER", {}),
@@ -903,7 +930,7 @@ TEXTS = [
     ("RuntimeError: RESOURCE_EXHAUSTED: Ran out of memory in memory space smem. Used 1.25M of "
      "1.00M smem.", "device_unsupported", "--max-model-len", {}),
     ("RuntimeError: Ninja build failed. Ninja output: ptxas fatal   : Value 'sm_199a' is not "
-     "defined for option 'gpu-name'", "build_failed", "newer CUDA toolkit", {}),
+     "defined for option 'gpu-name'", "build_failed", "a CUDA toolkit with sm_199", {}),
     ("RuntimeError: nvcc fatal   : A single input file is required for a non-link phase when an "
      "outputfile is specified", "build_failed", "newer CUDA toolkit", {}),
     ("jaxlib._jax.XlaRuntimeError: RESOURCE_EXHAUSTED: Ran out of memory in memory space vmem. "
