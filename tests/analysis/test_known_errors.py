@@ -182,7 +182,7 @@ TEXTS = [
     ("AssertionError: num_attention_heads must be divisible by world_size", "setting_refused",
      "a smaller --tensor-parallel-size", {}),
     ("AssertionError: num_key_value_heads (12) must be divisible by tensor-parallel world size "
-     "(8).", "setting_refused", "--tensor-parallel-size 6", {"tensor_parallel_size": 6}),
+     "(8).", "setting_refused", "--tensor-parallel-size 4", {"tensor_parallel_size": 4}),
     ("RuntimeError: Some-V3 Tool parser could not locate tool call start/end tokens in the "
      "tokenizer!", "setting_refused", "--tool-call-parser", {}),
     ("RuntimeError: Only one platform plugin can be activated, but got: ['cuda', 'other']",
@@ -201,10 +201,10 @@ TEXTS = [
     ("FileNotFoundError: FP8 scale file not found: /models/scales.json", "missing_tool",
      "/models/scales.json in the image", {}),
     ("ValueError: Total number of attention heads (28) must be divisible by tensor parallel "
-     "size (8).", "setting_refused", "--tensor-parallel-size 7", {"tensor_parallel_size": 7}),
+     "size (8).", "setting_refused", "--tensor-parallel-size 4", {"tensor_parallel_size": 4}),
     ("ValueError: Total number of attention heads (40) must be divisible by tensor parallel "
-     "size (16).", "setting_refused", "--tensor-parallel-size 10",
-     {"tensor_parallel_size": 10}),
+     "size (16).", "setting_refused", "--tensor-parallel-size 8",
+     {"tensor_parallel_size": 8}),
     ("AssertionError: 151936 is not divisible by 7", "setting_refused",
      "--tensor-parallel-size 4", {"tensor_parallel_size": 4}),
     ("FileNotFoundError: [Errno 2] No such file or directory: "

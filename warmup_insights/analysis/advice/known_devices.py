@@ -178,9 +178,10 @@ def _as_old_as_driver(match: re.Match[str]) -> Iterable[Way]:
     if match[1] is None:
         yield _OLDER_IMAGE
         return
+    wheels = {"12": "cu129", "11": "cu118"}.get(match[1], f"cu{match[1]}0")
     yield Way(
-        f"an image, or torch and vLLM, for CUDA {match[1]}.{match[2]} or older: "
-        f"{WHEELS.format(cuda=f'cu{match[1]}{match[2]}')}",
+        f"an image, or torch and vLLM, for CUDA {match[1]}: this driver has {match[1]}.{match[2]}, "
+        f"and runs most of what was built for a newer {match[1]}.x. {WHEELS.format(cuda=wheels)}",
         "another environment",
     )
 
