@@ -503,6 +503,12 @@ TEXTS = [
      "'-std=metal3.1'", "packages_mismatch", "mlx-metal", {}),
     ("MLX error: Failed to load the default metallib. library not found library not found",
      "packages_mismatch", "of one version", {}),
+    ("RuntimeError: unable to open shared memory object </torch_9> in read-write mode: Too many "
+     "open files (24)", "disk_full", "ulimit -n", {}),
+    ("RuntimeError: unable to open shared memory object </torch_9> in read-write mode: No space "
+     "left on device (28)", "shared_memory", "/dev/shm", {}),
+    ("ray.exceptions.RaySystemError: System error: No module named 'vllm'", "missing_tool",
+     "whose python runs the process", {}),
     ("KeyError: 'UCX'", "ranks_not_connected", "NIXL_PLUGIN_DIR", {}),
     ("UCX  ERROR mlx5_7: ibv_modify_qp(UMR QP 0x1) failed to modify to RTR: No such device "
      "(nixl._bindings.nixlBackendError: NIXL_ERR_BACKEND)", "ranks_not_connected",

@@ -263,6 +263,13 @@ ROWS: tuple[KnownError, ...] = (
               "clients and probes must use it"))),
     ),
     *rows(
+        "disk_full",
+        # Of shared memory too: each tensor that processes share is an open file.
+        (r"Too many open files|Errno 24\b",
+         "The process has too many files open",
+         (Way("ulimit -n 65536, or the nofile limit of the container"),)),
+    ),
+    *rows(
         "shared_memory",
         (r"shared memory object|/dev/shm|shm_open|Bus error|insufficient shared memory|"
          r"shared memory \(shm\)",
@@ -281,9 +288,6 @@ ROWS: tuple[KnownError, ...] = (
         (r"Permission denied|Read-only file system|Errno (?:13|30)\b",
          "The process may not write where it wants to",
          (_WRITABLE,)),
-        (r"Too many open files|Errno 24\b",
-         "The process has too many files open",
-         (Way("ulimit -n 65536, or the nofile limit of the container"),)),
     ),
     *rows(
         "host_limit",
@@ -382,6 +386,13 @@ ROWS: tuple[KnownError, ...] = (
          (Way("triton of torch's version in the environment, where there is one for this device and "
               "processor", "another environment"),
           Way("a newer vLLM and torch, which start without it", "another image"))),
+        (r"No module named '?vllm(?![\w.])",
+         "The Python of a process has no vLLM",
+         (Way("the same image or environment on every node: Ray starts workers with the Python of "
+              "their node, and `ray start` has to run in the environment that has vLLM",
+              "another environment", where={"distributed_executor_backend": "ray"}),
+          Way("vLLM in the environment whose python runs the process (`python -c 'import vllm'`), and "
+              "PYTHONPATH without folders of another one", "another environment"))),
         (r"No module named '?(?!vllm[._'])(\w{1,60})\.[\w.]{1,80}",
          "A package is there, of another version",
          (Way("the version of {1} that this vLLM was made with (`pip check`, the requirements "
