@@ -509,6 +509,7 @@ TEXTS = [
      "left on device (28)", "shared_memory", "/dev/shm", {}),
     ("ray.exceptions.RaySystemError: System error: No module named 'vllm'", "missing_tool",
      "whose python runs the process", {}),
+    ("RuntimeError: No HIP GPUs are available", "device_unreachable", "/dev/kfd", {}),
     ("KeyError: 'UCX'", "ranks_not_connected", "NIXL_PLUGIN_DIR", {}),
     ("UCX  ERROR mlx5_7: ibv_modify_qp(UMR QP 0x1) failed to modify to RTR: No such device "
      "(nixl._bindings.nixlBackendError: NIXL_ERR_BACKEND)", "ranks_not_connected",
@@ -1059,6 +1060,24 @@ def test_a_way_for_another_kind_of_device_is_none(kind, is_named):
     )
     shown = [finding.suggestion, *(way.suggestion for way in finding.ways)]
     assert ("VLLM_USE_TRITON_FLASH_ATTN=0" in shown) == is_named
+
+
+@pytest.mark.parametrize(
+    ("kind", "way"),
+    [
+        ("cuda", "--gpus all"),
+        ("rocm", "/dev/kfd"),
+        ("xpu", "/dev/dri"),
+        ("hpu", "habana"),
+    ],
+)
+def test_a_container_gets_the_devices_of_its_kind(kind, way):
+    found = _raised(
+        "RuntimeError: Failed to infer device type", "", started(device_kind=kind)
+    )
+    assert way in found.suggestion
+    others = [each.suggestion for each in found.ways]
+    assert any("/usr/local/nvidia" in each for each in others) == (kind == "cuda")
 
 
 def test_a_crash_is_of_the_library_that_its_frames_name_and_of_no_cache():

@@ -42,7 +42,8 @@ _DEEP_GEMM = (
 """How DeepGEMM states an error (`csrc/utils/exception.hpp`), and the paths of its code."""
 _DRIVER_LIBRARIES = Way(
     "LD_LIBRARY_PATH=/usr/local/nvidia/lib64 in Kubernetes, where the node puts the libraries of "
-    "its driver there (GKE) and the image names other directories"
+    "its driver there (GKE) and the image names other directories",
+    devices=("cuda",),
 )
 _ON_CHIP = Way(
     "--gpu-memory-utilization, higher or lower",
@@ -80,6 +81,17 @@ _GIVE_GPUS = Way(
     "nvidia.com/gpu, and runtimeClassName where that runtime is not the default; check "
     "CUDA_VISIBLE_DEVICES",
     devices=("cuda",),
+)
+_GIVE_AMD = Way(
+    "give the container the devices: --device /dev/kfd --device /dev/dri --group-add video (and "
+    "render), in Kubernetes a limit of amd.com/gpu; check HIP_VISIBLE_DEVICES and "
+    "ROCR_VISIBLE_DEVICES (`rocm-smi` in the container)"
+)
+_IF_AMD = replace(_GIVE_AMD, devices=("rocm",))
+_IF_INTEL = Way(
+    "give the container the devices: --device /dev/dri and -v /dev/dri/by-path:/dev/dri/by-path; "
+    "check ZE_AFFINITY_MASK (`xpu-smi discovery` in the container)",
+    devices=("xpu",),
 )
 _RAY_TASK = Way(
     "num_gpus for the task or actor that starts the engine, where Ray started it: Ray hides the "
@@ -465,7 +477,7 @@ ROWS: tuple[KnownError, ...] = (
               "newer vLLM"),)),
         (r"Failed to infer device type",
          "vLLM found no device that it was built for",
-         (_GIVE_GPUS, _IF_GAUDI,
+         (_GIVE_GPUS, _IF_GAUDI, _IF_AMD, _IF_INTEL,
           Way("vLLM, or its plugin, as built for the device, with torch's part for it (Gaudi: "
               "habana-torch-plugin of the driver's release; `pip list`; `python -c 'import "
               "torch; print(torch.version.cuda)'`)", "another environment"),
@@ -482,12 +494,14 @@ ROWS: tuple[KnownError, ...] = (
          "The driver has no device of the name that the process was given",
          (Way("CUDA_VISIBLE_DEVICES with whole UUIDs, as `nvidia-smi -L` prints them, or with "
               "numbers: the beginning of one is not enough"),)),
+        (r"No HIP GPUs are available",
+         "The process has no device", (_GIVE_AMD, _RAY_TASK)),
         (r"CUDA_VISIBLE_DEVICES is set to empty|0 active drivers|No HPU devices? (?:found|available)|"
          r"No CUDA GPUs are available|Found no NVIDIA driver|"
          r"no CUDA-capable device|NVMLError(?!_InvalidArgument)|Failed to initialize NVML|"
-         r"Torch not compiled with CUDA|No HIP GPUs are available|libcuda\.so",
+         r"Torch not compiled with CUDA|libcuda\.so",
          "The process has no device",
-         (_GIVE_GPUS, _IF_GAUDI, _RAY_TASK,
+         (_GIVE_GPUS, _IF_GAUDI, _IF_AMD, _IF_INTEL, _RAY_TASK,
           Way("a torch that was built for the device (`python -c 'import torch; "
               "print(torch.version.cuda)'`)", "another environment"),
           _DRIVER_LIBRARIES,
