@@ -52,6 +52,11 @@ def _block_bytes(summary: RunSummary) -> tuple[int, tuple[float, float]]:
             "This run does not state how its memory was divided and how many KV blocks it "
             "got; plan from a run that started on HPU or with `warmup-insights run`"
         )
+    if memory.kv_cache_bytes is not None and memory.kv_cache_bytes <= 0:
+        raise InputError(
+            "This run states that no memory was left for its KV cache, so what its blocks "
+            "take is unknown; plan from another"
+        )
     if memory.block_bytes is None or memory.block_bytes_range is None:
         raise InputError(
             "This run does not state how much memory its KV cache got; plan from another"
