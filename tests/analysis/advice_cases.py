@@ -68,7 +68,7 @@ def compiled(
     seconds: float,
     *more: Event,
     rest: float = 20.0,
-    path: str = "/cache",
+    path: str | None = "/cache",
     saved: str | None = None,
     engine: str = "vllm",
     from_cache: bool = False,

@@ -52,6 +52,7 @@ from warmup_insights.analysis.advice import (
 from warmup_insights.analysis.advice.facts import start_of
 from warmup_insights.analysis.advice.rules_buckets import regenerated
 from warmup_insights.analysis.plan.regenerate import reproducing_settings
+from warmup_insights.analysis.sentences import cache_text
 from warmup_insights.model.events import (
     BucketMiss,
     BucketRangesConfigured,
@@ -406,6 +407,24 @@ def test_calls_after_compilation_ahead_belong_to_the_dominant_part():
 def test_a_cache_that_the_engine_printed_as_off_is_switched_on():
     finding = found(compiled(52.0, OFF), "compile_cache")
     assert finding.suggestion == "unset VLLM_DISABLE_COMPILE_CACHE"
+    assert finding.title.endswith("; its cache is switched off.")
+
+
+@pytest.mark.parametrize(("directory", "is_off"), [(None, True), ("/c", False)])
+def test_a_cache_is_off_where_an_engine_beside_states_it(directory, is_off):
+    """Ray shows one of equal lines of several engines."""
+    made = facts_of(compiled(52.0, path=directory))
+    other = facts_of(compiled(52.0, OFF, path=None)).summary
+    facts = RunFacts(made.summary, made.rows, beside=(other,))
+    (finding,) = [f for f in advise(facts) if f.rule == "compile_cache"]
+    assert ("an engine beside it is switched off" in finding.title) == is_off
+    assert (finding.setting == "VLLM_DISABLE_COMPILE_CACHE") == is_off
+    words = cache_text(facts.summary)
+    assert words == (
+        "no graph from a torch.compile cache"
+        if is_off
+        else "torch.compile cache missed"
+    )
 
 
 def test_what_a_cpu_compiles_and_saves_as_a_whole_is_kept():

@@ -182,7 +182,7 @@ TEXTS = [
     ("AssertionError: num_attention_heads must be divisible by world_size", "setting_refused",
      "a smaller --tensor-parallel-size", {}),
     ("AssertionError: num_key_value_heads (12) must be divisible by tensor-parallel world size "
-     "(8).", "setting_refused", "--tensor-parallel-size 6", {"tensor_parallel_size": 6}),
+     "(8).", "setting_refused", "--tensor-parallel-size 4", {"tensor_parallel_size": 4}),
     ("RuntimeError: Some-V3 Tool parser could not locate tool call start/end tokens in the "
      "tokenizer!", "setting_refused", "--tool-call-parser", {}),
     ("RuntimeError: Only one platform plugin can be activated, but got: ['cuda', 'other']",
@@ -201,10 +201,10 @@ TEXTS = [
     ("FileNotFoundError: FP8 scale file not found: /models/scales.json", "missing_tool",
      "/models/scales.json in the image", {}),
     ("ValueError: Total number of attention heads (28) must be divisible by tensor parallel "
-     "size (8).", "setting_refused", "--tensor-parallel-size 7", {"tensor_parallel_size": 7}),
+     "size (8).", "setting_refused", "--tensor-parallel-size 4", {"tensor_parallel_size": 4}),
     ("ValueError: Total number of attention heads (40) must be divisible by tensor parallel "
-     "size (16).", "setting_refused", "--tensor-parallel-size 10",
-     {"tensor_parallel_size": 10}),
+     "size (16).", "setting_refused", "--tensor-parallel-size 8",
+     {"tensor_parallel_size": 8}),
     ("AssertionError: 151936 is not divisible by 7", "setting_refused",
      "--tensor-parallel-size 4", {"tensor_parallel_size": 4}),
     ("FileNotFoundError: [Errno 2] No such file or directory: "
@@ -487,6 +487,29 @@ TEXTS = [
      "device_unsupported", "VLLM_ROCM_USE_AITER=0", {"VLLM_ROCM_USE_AITER": "0"}),
     ("AttributeError: 'AForCausalLM' object has no attribute 'set_aux_hidden_state_layers'",
      "setting_refused", "no --speculative-config of eagle3", {}),
+    ("The condition [ g_ibv.init(deviceConfig) == hcclSuccess ] failed. ibv initialization failed",
+     "ranks_not_connected", "habanalabs_ib", {}),
+    ("RuntimeError: hcl_ibverbs_t::init failed to find matching Habana IB device (hbl_6)",
+     "ranks_not_connected", "habanalabs_ib", {}),
+    ("MLX error: Failed to load the default metallib. This library is using a deployment target "
+     "(0x00020008) that is not supported on this OS.", "packages_mismatch", "mlx-metal", {}),
+    ("RuntimeError: Failed to load the default metallib. This library is using language version "
+     "4.0 which is not supported on this OS. library not found", "packages_mismatch", "mlx-metal",
+     {}),
+    ("ImportError: dlopen(/v/mlx/core.cpython-312-darwin.so, 0x0002): Symbol not found: _x (built "
+     "for macOS 26.2 which is newer than running OS)", "packages_mismatch", "mlx-metal", {}),
+    ("libc++abi: terminating due to uncaught exception of type std::runtime_error: [metal::Device] "
+     "Unable to build metal library from source error: invalid value 'metal3.1' in "
+     "'-std=metal3.1'", "packages_mismatch", "mlx-metal", {}),
+    ("MLX error: Failed to load the default metallib. library not found library not found",
+     "packages_mismatch", "of one version", {}),
+    ("RuntimeError: unable to open shared memory object </torch_9> in read-write mode: Too many "
+     "open files (24)", "disk_full", "ulimit -n", {}),
+    ("RuntimeError: unable to open shared memory object </torch_9> in read-write mode: No space "
+     "left on device (28)", "shared_memory", "/dev/shm", {}),
+    ("ray.exceptions.RaySystemError: System error: No module named 'vllm'", "missing_tool",
+     "whose python runs the process", {}),
+    ("RuntimeError: No HIP GPUs are available", "device_unreachable", "/dev/kfd", {}),
     ("KeyError: 'UCX'", "ranks_not_connected", "NIXL_PLUGIN_DIR", {}),
     ("UCX  ERROR mlx5_7: ibv_modify_qp(UMR QP 0x1) failed to modify to RTR: No such device "
      "(nixl._bindings.nixlBackendError: NIXL_ERR_BACKEND)", "ranks_not_connected",
@@ -726,11 +749,22 @@ TEXTS = [
      "toolchain.", "driver_mismatch", "newer driver", {}),
     ("ptxas fatal   : Value 'sm_121a' is not defined for option 'gpu-name' "
      "(triton.runtime.errors.PTXASError: PTXAS error: Internal Triton PTX codegen error)",
-     "build_failed", "TRITON_PTXAS_PATH", {}),
+     "build_failed", "TRITON_PTXAS_BLACKWELL_PATH) with the ptxas of CUDA 12.9 or newer", {}),
+    ("ptxas fatal   : Value 'sm_90a' is not defined for option 'gpu-name' "
+     "(triton.runtime.errors.PTXASError: PTXAS error: Internal Triton PTX codegen error)",
+     "build_failed", "TRITON_PTXAS_PATH with the ptxas of CUDA 12.0 or newer", {}),
+    ("RuntimeError: SM 12.x requires CUDA >= 12.9", "build_failed", "a CUDA toolkit of 12.9", {}),
+    ("nvcc fatal   : Unsupported gpu architecture 'compute_121a' (RuntimeError: Error building "
+     "extension 'x': /usr/bin/nvcc -I$CUDA_HOME/include: not found)", "build_failed",
+     "a CUDA toolkit of 12.9 or newer", {}),
+    ("nvcc fatal   : Unsupported gpu architecture 'compute_120f' (RuntimeError: Ninja build "
+     "failed. Ninja output:)", "build_failed", "a CUDA toolkit of 12.9 or newer", {}),
+    ("nvcc fatal   : Unsupported gpu architecture 'compute_70' (RuntimeError: Ninja build "
+     "failed. Ninja output:)", "build_failed", "a CUDA toolkit of 12.9 or older", {}),
     ("nvcc fatal   : Unknown option '-static-global-template-stub=false' (RuntimeError: Ninja "
      "build failed. Ninja output:)", "build_failed", "a newer CUDA toolkit", {}),
     ("nvcc fatal   : Unsupported gpu architecture 'compute_120a' (RuntimeError: Ninja build "
-     "failed. Ninja output:)", "build_failed", "a newer CUDA toolkit", {}),
+     "failed. Ninja output:)", "build_failed", "a CUDA toolkit of 12.8 or newer", {}),
     ("/bin/sh: 1: :/usr/local/cuda/bin/nvcc: not found (RuntimeError: Ninja build failed. "
      "Ninja output:)", "missing_tool", "CUDA_HOME", {}),
     ("KeyError: 'getpwuid(): uid not found: 1000770000'", "host_limit", "USER", {}),
@@ -903,7 +937,7 @@ TEXTS = [
     ("RuntimeError: RESOURCE_EXHAUSTED: Ran out of memory in memory space smem. Used 1.25M of "
      "1.00M smem.", "device_unsupported", "--max-model-len", {}),
     ("RuntimeError: Ninja build failed. Ninja output: ptxas fatal   : Value 'sm_199a' is not "
-     "defined for option 'gpu-name'", "build_failed", "newer CUDA toolkit", {}),
+     "defined for option 'gpu-name'", "build_failed", "a CUDA toolkit with sm_199", {}),
     ("RuntimeError: nvcc fatal   : A single input file is required for a non-link phase when an "
      "outputfile is specified", "build_failed", "newer CUDA toolkit", {}),
     ("jaxlib._jax.XlaRuntimeError: RESOURCE_EXHAUSTED: Ran out of memory in memory space vmem. "
@@ -1026,6 +1060,24 @@ def test_a_way_for_another_kind_of_device_is_none(kind, is_named):
     )
     shown = [finding.suggestion, *(way.suggestion for way in finding.ways)]
     assert ("VLLM_USE_TRITON_FLASH_ATTN=0" in shown) == is_named
+
+
+@pytest.mark.parametrize(
+    ("kind", "way"),
+    [
+        ("cuda", "--gpus all"),
+        ("rocm", "/dev/kfd"),
+        ("xpu", "/dev/dri"),
+        ("hpu", "habana"),
+    ],
+)
+def test_a_container_gets_the_devices_of_its_kind(kind, way):
+    found = _raised(
+        "RuntimeError: Failed to infer device type", "", started(device_kind=kind)
+    )
+    assert way in found.suggestion
+    others = [each.suggestion for each in found.ways]
+    assert any("/usr/local/nvidia" in each for each in others) == (kind == "cuda")
 
 
 def test_a_crash_is_of_the_library_that_its_frames_name_and_of_no_cache():

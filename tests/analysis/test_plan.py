@@ -594,6 +594,18 @@ def test_runs_that_tell_too_little_are_refused(events, sentence):
         planner_of(events)
 
 
+@pytest.mark.parametrize("size", [0, -GIB])
+def test_nothing_is_planned_from_a_cache_of_no_memory(size):
+    found = [
+        msgspec.structs.replace(event, kv_cache_bytes=size)
+        if isinstance(event, MemoryBudgetSet)
+        else event
+        for event in simulate()[1]
+    ]
+    with pytest.raises(InputError, match="no memory was left for its KV cache"):
+        planner_of(found)
+
+
 def test_a_cuda_log_cannot_be_planned_from():
     events = [started("vllm", device_kind="cuda"), generated("prompt", PROMPTS)]
     with pytest.raises(InputError, match="started on HPU"):

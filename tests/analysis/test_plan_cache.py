@@ -19,10 +19,12 @@ from warmup_insights.ingest.outcome import Options
 from warmup_insights.model.events import (
     BucketsGenerated,
     ConfigRecorded,
+    Failure,
     KVCacheAllocated,
     MemoryBudgetSet,
     RunStarted,
 )
+from warmup_insights.model.failure_text import figures_of
 from warmup_insights.model.figures import contradictory
 from warmup_insights.model.run import RunRecord
 from warmup_insights.model.summary import (
@@ -62,6 +64,65 @@ def test_a_failed_start_without_a_cache_is_one_for_advice():
     )
     with pytest.raises(InputError, match="warmup-insights advise"):
         CachePlanner(failed)
+
+
+TOO_SMALL = (
+    "ValueError: To serve at least one request with the model's max seq len (131072), 16.00 GiB "
+    "KV cache is needed, which is larger than the available KV cache memory (7.52 GiB). Based on "
+    "the available memory, the estimated maximum model length is {}. Try increasing "
+    "`gpu_memory_utilization` or decreasing `max_model_len` when initializing the engine."
+)
+
+
+def too_small(fitting, version="0.22.1", **settings) -> RunSummary:
+    """A start on CUDA that ended as its cache holds no request of full length."""
+    message = TOO_SMALL.format(fitting)
+    events = [
+        RunStarted(engine="vllm", version=version, device_kind="cuda"),
+        ConfigRecorded(settings={"dtype": "torch.bfloat16", **settings}),
+        MemoryBudgetSet(
+            total_bytes=80 * GIB, gpu_memory_utilization=0.5, kv_cache_bytes=round(7.52 * GIB)
+        ),
+        Failure(failure="no_kv_cache", message=message, **figures_of(message)),
+    ]  # fmt: skip
+    return summarize(RunRecord(run_id="r", source_kind="log"), events).summary
+
+
+@pytest.mark.parametrize("version", ["0.22.1", "0.26.0"])
+def test_a_cache_that_is_too_small_is_planned_from_the_figures_of_its_error(version):
+    planner = CachePlanner(too_small(61568, version, max_model_len=131072))
+    own = planner.plan(PlanSettings())
+    assert (own.kv_cache_tokens, own.outcome) == (61568, "no_kv_cache")
+    short = planner.plan(PlanSettings(max_model_len=32768))
+    assert (short.outcome, short.max_concurrency) == (
+        "fits",
+        pytest.approx(1.879, 1e-3),
+    )
+    more = planner.plan(PlanSettings(gpu_memory_utilization=0.65))
+    assert more.kv_cache_bytes == pytest.approx(19.52 * GIB)
+    assert more.kv_cache_tokens == pytest.approx(61568 * 19.52 / 7.52, rel=1e-3)
+    assert more.outcome == "fits"
+    assert any("error" in note for note in own.notes)
+    none = CachePlanner(too_small(61568, version)).plan(PlanSettings())
+    assert none.outcome == "no_kv_cache"
+
+
+def test_where_the_figures_of_an_error_are_not_in_proportion_it_is_quoted():
+    """Layers with a window take less of a long request."""
+    with pytest.raises(InputError, match=r"131,072 tokens does not fit.* 40,000 does"):
+        CachePlanner(too_small(40_000))
+
+
+@pytest.mark.parametrize("size", [0, -2 * GIB])
+@pytest.mark.parametrize("status", ["finished", "incomplete"])
+def test_nothing_fits_in_no_cache(size, status):
+    summary = msgspec.structs.replace(
+        with_memory(cuda(), kv_cache_bytes=size), status=status
+    )
+    planner = CachePlanner(summary)
+    for settings in (PlanSettings(), PlanSettings(max_model_len=8000)):
+        assert planner.plan(settings).outcome is None
+    assert any("no memory was left" in n for n in planner.plan(PlanSettings()).notes)
 
 
 def with_memory(summary: RunSummary, **figures) -> RunSummary:
@@ -257,6 +318,7 @@ def check_plans(summary: RunSummary) -> None:
         assert not states or contradictory(summary)
         return
     own = planner.plan(PlanSettings())
+    memory = planner.summary.memory_or_none  # with what an error states of it
     assert own.kv_cache_tokens == memory.kv_cache_tokens
     assert own.num_kv_blocks == memory.num_kv_blocks
     assert own.max_concurrency == memory.max_concurrency

@@ -825,6 +825,24 @@ def test_a_large_batch_is_halved():
     assert finding.changes == {"VLLM_PROMPT_BS_BUCKET_MAX": 2}
 
 
+@pytest.mark.parametrize(
+    ("phase", "bucket", "settings", "change"),
+    [
+        ("prompt", (1, 2048, 0), {}, "--max-num-batched-tokens of less than 2048"),
+        ("prompt", (1, 2048, 0), {"enable_chunked_prefill": False}, "a smaller --max-model-len"),
+        ("decode", (1, 1, 512), {}, "a smaller --max-model-len"),
+    ],
+)  # fmt: skip
+def test_a_large_bucket_of_one_request_is_made_by_the_limits(
+    phase, bucket, settings, change
+):
+    """Without its bucket a request of that shape runs all the same."""
+    failure = Failure(failure="out_of_memory", message="no", phase=phase, bucket=bucket)
+    config = ConfigRecorded(settings={"max_model_len": 4096, **settings})
+    finding = only([started(), config, failure], "out_of_memory")
+    assert any(way.startswith(change) for way, _ in ways_of(finding))
+
+
 def test_a_process_killed_in_a_bucket_has_warmed_those_before_it():
     """The bucket that was running when the process ended is not one of the warmed."""
     events = killed()

@@ -28,7 +28,7 @@ def db(tmp_path_factory):
 def test_findings_have_their_numbers(db):
     text = invoke("advise", "base", "--db", db).stdout
     assert "9 of 72 buckets got no graph" in text
-    assert "gpu_memory_utilization=0.94 VLLM_GRAPH_RESERVED_MEM=0.62" in text
+    assert "--gpu-memory-utilization 0.94 VLLM_GRAPH_RESERVED_MEM=0.62" in text
     assert "num_kv_blocks=1,519" in text
     assert "[memory_plan]" in text
 

@@ -540,7 +540,7 @@ def time_left_text(left: Remaining) -> str:
 def cache_text(summary: RunSummary) -> str | None:
     """What each cache of earlier starts gave; None where nothing is known of any."""
     start = summary.start
-    found = [f"{_CACHES[name]} {state}" for name, state in start.caches.items()]
+    found = [_cache_words(summary, name, state) for name, state in start.caches.items()]
     if start.aot_reason is not None:
         found.append(f"saved by an earlier start and not loaded: {start.aot_reason}")
     if start.weights is not None:
@@ -549,6 +549,16 @@ def cache_text(summary: RunSummary) -> str | None:
     if start.plan is not None:
         found.append(f"start-up plan {start.plan}")
     return ", ".join(found) or None
+
+
+def _cache_words(summary: RunSummary, name: str, state: str) -> str:
+    """What a cache gave. That graphs were compiled is no miss where no line names the cache: the
+    line that it is off may be that of an engine beside this one."""
+    made = summary.compile
+    is_named = made is None or made.directory is not None or made.saved_to is not None
+    if name == "torch_compile" and state == "missed" and not is_named:
+        return "no graph from a torch.compile cache"
+    return f"{_CACHES[name]} {state}"
 
 
 def pod_text(summary: RunSummary) -> str | None:

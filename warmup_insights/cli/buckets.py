@@ -18,6 +18,7 @@ from warmup_insights.analysis.plan.regenerate import (
     bucketing_inputs,
     bucketing_settings,
 )
+from warmup_insights.analysis.sentences import count_of
 from warmup_insights.analysis.summary import Folded
 from warmup_insights.bucketing.base import STRATEGY_NAMES, WITHOUT_BUCKETS, Phase
 from warmup_insights.bucketing.file import generated_file, open_bucket_lines
@@ -259,8 +260,10 @@ def lint_command(
     _print(as_json, settings, payload, shown, [f"{file}: {counts}"])
     errors = [problem for problem in problems if problem.level == "error"]
     if errors:
-        more = f" (and {len(errors) - 1} more)" if len(errors) > 1 else ""
-        raise InputError(f"{errors[0].message}{more}")
+        count = count_of(len(errors), "error")
+        raise InputError(
+            f"An engine could not use this bucket file: {count}; correct what is listed"
+        )
 
 
 @buckets.command("compare", short_help="Put the strategies side by side.")

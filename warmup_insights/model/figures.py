@@ -492,7 +492,7 @@ FIGURES: tuple[Figure, ...] = (
         "memory.max_concurrency", per_device=True,
     ),
     Figure(
-        "captured_percent", "share of buckets with a graph", "percent", "buckets",
+        "captured_percent", "share of buckets or sizes with a graph", "percent", "buckets",
         "higher", captured_percent,
     ),
     Figure(

@@ -42,7 +42,8 @@ _DEEP_GEMM = (
 """How DeepGEMM states an error (`csrc/utils/exception.hpp`), and the paths of its code."""
 _DRIVER_LIBRARIES = Way(
     "LD_LIBRARY_PATH=/usr/local/nvidia/lib64 in Kubernetes, where the node puts the libraries of "
-    "its driver there (GKE) and the image names other directories"
+    "its driver there (GKE) and the image names other directories",
+    devices=("cuda",),
 )
 _ON_CHIP = Way(
     "--gpu-memory-utilization, higher or lower",
@@ -80,6 +81,17 @@ _GIVE_GPUS = Way(
     "nvidia.com/gpu, and runtimeClassName where that runtime is not the default; check "
     "CUDA_VISIBLE_DEVICES",
     devices=("cuda",),
+)
+_GIVE_AMD = Way(
+    "give the container the devices: --device /dev/kfd --device /dev/dri --group-add video (and "
+    "render), in Kubernetes a limit of amd.com/gpu; check HIP_VISIBLE_DEVICES and "
+    "ROCR_VISIBLE_DEVICES (`rocm-smi` in the container)"
+)
+_IF_AMD = replace(_GIVE_AMD, devices=("rocm",))
+_IF_INTEL = Way(
+    "give the container the devices: --device /dev/dri and -v /dev/dri/by-path:/dev/dri/by-path; "
+    "check ZE_AFFINITY_MASK (`xpu-smi discovery` in the container)",
+    devices=("xpu",),
 )
 _RAY_TASK = Way(
     "num_gpus for the task or actor that starts the engine, where Ray started it: Ray hides the "
@@ -178,9 +190,10 @@ def _as_old_as_driver(match: re.Match[str]) -> Iterable[Way]:
     if match[1] is None:
         yield _OLDER_IMAGE
         return
+    wheels = {"12": "cu129", "11": "cu118"}.get(match[1], f"cu{match[1]}0")
     yield Way(
-        f"an image, or torch and vLLM, for CUDA {match[1]}.{match[2]} or older: "
-        f"{WHEELS.format(cuda=f'cu{match[1]}{match[2]}')}",
+        f"an image, or torch and vLLM, for CUDA {match[1]}: this driver has {match[1]}.{match[2]}, "
+        f"and runs most of what was built for a newer {match[1]}.x. {WHEELS.format(cuda=wheels)}",
         "another environment",
     )
 
@@ -464,7 +477,7 @@ ROWS: tuple[KnownError, ...] = (
               "newer vLLM"),)),
         (r"Failed to infer device type",
          "vLLM found no device that it was built for",
-         (_GIVE_GPUS, _IF_GAUDI,
+         (_GIVE_GPUS, _IF_GAUDI, _IF_AMD, _IF_INTEL,
           Way("vLLM, or its plugin, as built for the device, with torch's part for it (Gaudi: "
               "habana-torch-plugin of the driver's release; `pip list`; `python -c 'import "
               "torch; print(torch.version.cuda)'`)", "another environment"),
@@ -481,12 +494,14 @@ ROWS: tuple[KnownError, ...] = (
          "The driver has no device of the name that the process was given",
          (Way("CUDA_VISIBLE_DEVICES with whole UUIDs, as `nvidia-smi -L` prints them, or with "
               "numbers: the beginning of one is not enough"),)),
+        (r"No HIP GPUs are available",
+         "The process has no device", (_GIVE_AMD, _RAY_TASK)),
         (r"CUDA_VISIBLE_DEVICES is set to empty|0 active drivers|No HPU devices? (?:found|available)|"
          r"No CUDA GPUs are available|Found no NVIDIA driver|"
          r"no CUDA-capable device|NVMLError(?!_InvalidArgument)|Failed to initialize NVML|"
-         r"Torch not compiled with CUDA|No HIP GPUs are available|libcuda\.so",
+         r"Torch not compiled with CUDA|libcuda\.so",
          "The process has no device",
-         (_GIVE_GPUS, _IF_GAUDI, _RAY_TASK,
+         (_GIVE_GPUS, _IF_GAUDI, _IF_AMD, _IF_INTEL, _RAY_TASK,
           Way("a torch that was built for the device (`python -c 'import torch; "
               "print(torch.version.cuda)'`)", "another environment"),
           _DRIVER_LIBRARIES,

@@ -75,6 +75,11 @@ _TRITON_RELEASE = Way(
     "torch and Triton of a release that was made for this device, without a ptxas of another one",
     "another image",
 )
+_NO_FLASHINFER_SAMPLER = Way(
+    "VLLM_USE_FLASHINFER_SAMPLER=0, where FlashInfer compiles its sampler",
+    "slower sampling",
+    {"VLLM_USE_FLASHINFER_SAMPLER": "0"},
+)
 _WRITABLE = Way(
     "HOME, HF_HOME, VLLM_CACHE_ROOT, TRITON_CACHE_DIR and TORCHINDUCTOR_CACHE_DIR on a volume "
     "that this user may write"
@@ -121,6 +126,90 @@ def _of_other_weights(match: re.Match[str]) -> Iterable[Way]:
     yield _ONE_DRAFT
 
 
+_FIRST_CUDA = {
+    "80": "11.0", "86": "11.1", "87": "11.4", "89": "11.8", "90": "11.8", "90a": "12.0",
+    "100": "12.8", "103": "12.9", "110": "13.0", "120": "12.8", "121": "12.9",
+}  # fmt: skip
+"""Architecture to the first CUDA toolkit that has it (its release notes)."""
+_FIRST_TRITON = {"103": "3.6", "110": "3.7", "121": "3.6"}
+"""Architecture to the first Triton with a ptxas that has it: of CUDA 12.8 at first, since 3.6 a
+second one for capability 10 and above, of 12.9, since 3.7 of 13.1
+(`cmake/nvidia-toolchain-version.json`)."""
+_OF_NVCC = re.compile(r"[Nn]inja|nvcc|gpu architecture|Error building")
+
+
+def _with_architecture(match: re.Match[str]) -> Iterable[Way]:
+    """A toolkit or a ptxas that has the architecture which the one in use lacks."""
+    number, suffix = match[1], match[2]
+    first = _FIRST_CUDA.get(number + suffix) or _FIRST_CUDA.get(number)
+    if suffix == "f" and first == "12.8":
+        first = "12.9"  # Architectures of a family came with it.
+    is_of_nvcc = _OF_NVCC.search(match.string) is not None
+    return (_nvcc_of if is_of_nvcc else _ptxas_of)(number, first)
+
+
+def _nvcc_of(number: str, first: str | None) -> Iterable[Way]:
+    toolkit = f"a CUDA toolkit with sm_{number}"
+    if first is not None:
+        toolkit = f"a CUDA toolkit of {first} or newer: the first with sm_{number}"
+    elif int(number) < 75:
+        toolkit = f"a CUDA toolkit of 12.9 or older: CUDA 13 has no sm_{number}"
+    yield Way(
+        f"{toolkit}, with CUDA_HOME and PATH naming it (`nvcc --version`)",
+        "some GB of image",
+    )
+    yield _BUILT
+    yield Way(
+        "TORCH_CUDA_ARCH_LIST and FLASHINFER_CUDA_ARCH_LIST unset, or with the capability of the "
+        "device alone, where it is another one"
+    )
+    yield _NO_FLASHINFER_SAMPLER
+
+
+def _ptxas_of(number: str, first: str | None) -> Iterable[Way]:
+    variable = "TRITON_PTXAS_PATH"
+    if int(number) >= 100:
+        variable += " (since Triton 3.6 TRITON_PTXAS_BLACKWELL_PATH)"
+    release = f"CUDA {first} or newer" if first else "a CUDA that knows the device"
+    yield Way(
+        f"{variable} with the ptxas of {release}, such as /usr/local/cuda/bin/ptxas (`ptxas "
+        "--version`); Triton 3.4 and older take none of CUDA 13",
+        "the CUDA toolkit in the image",
+    )
+    triton = _FIRST_TRITON.get(number)
+    if triton is None:
+        yield _TRITON_RELEASE
+        return
+    yield Way(
+        f"torch and vLLM with Triton {triton} or newer, whose own ptxas has sm_{number}",
+        "another image",
+    )
+
+
+_MACOS_OF_METAL = {"3.1": "14", "3.2": "15", "4.0": "26"}
+"""Version of the Metal language to the first macOS that has it (Apple's tables)."""
+
+
+def _older_metal(match: re.Match[str]) -> Iterable[Way]:
+    """MLX for the macOS that is here, or the macOS that MLX was built for."""
+    yield Way(
+        "mlx and mlx-metal installed anew with the pip of this Mac (`pip install "
+        "--force-reinstall mlx mlx-metal`): there is a wheel for each macOS, and an environment "
+        "or a bundle that was made on a newer one holds that one's (macosx_26_0 in its "
+        "dist-info/WHEEL)",
+        "a download",
+    )
+    language = match[1] or (match[2] or "").removeprefix("metal")
+    macos = _MACOS_OF_METAL.get(language)
+    named = f"macOS {macos} or newer, the first with Metal {language}" if macos else ""
+    yield Way(named or "a newer macOS, as the wheel names it", "an update of the Mac")
+    yield Way(
+        "MLX built on this Mac, with CMAKE_ARGS=-DCMAKE_OSX_DEPLOYMENT_TARGET and the version of "
+        "its macOS",
+        "Xcode with the compiler of Metal",
+    )
+
+
 def _of_one_cuda(match: re.Match[str]) -> Iterable[Way]:
     """vLLM for the CUDA of torch, or torch for that of vLLM."""
     other = "cu130" if match[2] == "12" else "cu129"
@@ -154,12 +243,31 @@ ROWS: tuple[KnownError, ...] = (
               "once", "host memory"))),
     ),
     *rows(
+        "build_failed",
+        (r"(?:gpu architecture|Value) '(?:sm|compute)_(\d{2,3})([af]?)'",
+         "The compiler of CUDA in use (nvcc, ptxas) has no code for a device of this kind",
+         _with_architecture),
+        (r"SM (\d{1,2}\.\w) requires CUDA >= ([\d.]{1,8}\d)",
+         "The CUDA toolkit in use is older than the device",
+         (Way("a CUDA toolkit of {2} or newer, with CUDA_HOME and PATH naming it (`nvcc --version`)",
+              "some GB of image"),
+          Way("no FlashInfer: VLLM_USE_FLASHINFER_SAMPLER=0, and another --attention-backend or "
+              "--moe-backend where one of FlashInfer is in use", "slower kernels, where others are"))),
+    ),
+    *rows(
         "port_in_use",
         (r"(?:Address|address) already in use|EADDRINUSE|Could not find open port|error while attempting to bind",
          "A port is taken",
          (Way("end the process that has it (`ss -ltnp`): often an engine that still runs"),
           Way("--port with another one (--master-port or VLLM_PORT, where ranks connect)",
               "clients and probes must use it"))),
+    ),
+    *rows(
+        "disk_full",
+        # Of shared memory too: each tensor that processes share is an open file.
+        (r"Too many open files|Errno 24\b",
+         "The process has too many files open",
+         (Way("ulimit -n 65536, or the nofile limit of the container"),)),
     ),
     *rows(
         "shared_memory",
@@ -180,9 +288,6 @@ ROWS: tuple[KnownError, ...] = (
         (r"Permission denied|Read-only file system|Errno (?:13|30)\b",
          "The process may not write where it wants to",
          (_WRITABLE,)),
-        (r"Too many open files|Errno 24\b",
-         "The process has too many files open",
-         (Way("ulimit -n 65536, or the nofile limit of the container"),)),
     ),
     *rows(
         "host_limit",
@@ -281,6 +386,13 @@ ROWS: tuple[KnownError, ...] = (
          (Way("triton of torch's version in the environment, where there is one for this device and "
               "processor", "another environment"),
           Way("a newer vLLM and torch, which start without it", "another image"))),
+        (r"No module named '?vllm(?![\w.])",
+         "The Python of a process has no vLLM",
+         (Way("the same image or environment on every node: Ray starts workers with the Python of "
+              "their node, and `ray start` has to run in the environment that has vLLM",
+              "another environment", where={"distributed_executor_backend": "ray"}),
+          Way("vLLM in the environment whose python runs the process (`python -c 'import vllm'`), and "
+              "PYTHONPATH without folders of another one", "another environment"))),
         (r"No module named '?(?!vllm[._'])(\w{1,60})\.[\w.]{1,80}",
          "A package is there, of another version",
          (Way("the version of {1} that this vLLM was made with (`pip check`, the requirements "
@@ -649,7 +761,7 @@ ROWS: tuple[KnownError, ...] = (
               "VLLM_CACHE_ROOT/deep_gemm; an earlier start may have left a part there",
               "its kernels compile once more"),
           NO_DEEP_GEMM)),
-        (r"nvcc fatal\s{0,4}: (?:Unknown option|Unsupported gpu architecture|Value '.{1,40}' is not|"
+        (r"nvcc fatal\s{0,4}: (?:Unknown option|Value '.{1,40}' is not|"
          r"A single input file is required)|CUDA compiler and CUDA toolkit headers are incompatible|"
          r"ptxas fatal.{0,300}[Nn]inja|[Nn]inja.{0,600}ptxas fatal",
          "The compiler of CUDA (nvcc, ptxas) is of another version than the kernels or the device "
@@ -659,11 +771,11 @@ ROWS: tuple[KnownError, ...] = (
               "headers of one release (of pip: nvidia-cuda-nvcc, -runtime and -crt)",
               "some GB of image"),
           _BUILT,
-          Way("VLLM_USE_FLASHINFER_SAMPLER=0, where FlashInfer compiles its sampler",
-              "slower sampling", {"VLLM_USE_FLASHINFER_SAMPLER": "0"}))),
+          _NO_FLASHINFER_SAMPLER)),
         (r"PTXASError|PTXAS error|ptxas fatal|/ptxas'.{0,600}returned non-zero exit status",
          "The assembler (ptxas), which makes the code of Triton's kernels, failed",
-         (Way("TRITON_PTXAS_PATH with the ptxas of a CUDA that knows the device, such as "
+         (Way("TRITON_PTXAS_PATH (for capability 10 and above TRITON_PTXAS_BLACKWELL_PATH, since "
+              "Triton 3.6) with the ptxas of a CUDA that knows the device, such as "
               "/usr/local/cuda/bin/ptxas", "the CUDA toolkit in the image"),
           Way("torch and Triton of a release that was made for this device", "another image"))),
         (r"(?:failed|error|not permitted|invalidated).{0,80}during (?:stream |graph )?capture|"
@@ -717,6 +829,14 @@ ROWS: tuple[KnownError, ...] = (
     ),
     *rows(
         "packages_mismatch",
+        (r"deployment target .{0,40}is not supported on this OS|language version ([\d.]{1,6}\d) which is "
+         r"not supported on this OS|newer than running OS|invalid value '(metal[\d.]{1,6})'",
+         "The kernels of MLX were built for a newer macOS than this one",
+         _older_metal),
+        (r"Failed to load the default metallib|(?:mlx\.metallib|libmlx\.dylib).{0,300}(?:not found|no such file)",
+         "MLX does not find its kernels (mlx.metallib)",
+         (Way("mlx and mlx-metal of one version, installed anew into the environment of the engine",
+              "a download"),)),
         (r"'_C' object has no attribute 'awq_",
          _NO_KERNELS,
          (Way.that_sets("slower: kernels of Triton stand in for those of CUDA",

@@ -173,6 +173,20 @@ ROWS: tuple[KnownError, ...] = (
          "Another rank ended first",
          (Way("the log of the rank that ended first: its error is the cause",
               "the log does not hold it unless all ranks are in it", kind="look"),)),
+        (r"ibv initialization failed|matching Habana IB device|hbldv_open_device|ibv_alloc_pd\(\) failed|"
+         r"failed to load ibverbs interface",
+         "HCL did not open the network ports of a Gaudi: it reaches them through the InfiniBand "
+         "driver of the devices, within one host too",
+         (Way("the driver complete on the host: habanalabs, habanalabs_cn, habanalabs_en, "
+              "habanalabs_ib and ib_uverbs (`lsmod`, `rdma dev`), all of the release of the image; "
+              "ib_uverbs may be in linux-modules-extra of the kernel",
+              "a restart of what uses its devices"),
+          Way("--runtime=habana and HABANA_VISIBLE_DEVICES for the container, with --net=host and "
+              "--cap-add=sys_nice: that runtime passes the ports of the devices on",
+              "rights of the container"),
+          Way("RDMA_CORE_LIB with the folder of libhbl.so, as the image has it: HCL loads it from "
+              "there", "an image in which it was not changed"),
+          _GAUDI_LINKS[0])),
         (r"(?:[Hh]abana|PT_BRIDGE|PT_HPU|[Ss]ynapse|\bhpu\b).{0,300}?(?:HCCL|[Hh]ccl|\bhcl)",
          "The library between the Gaudi devices failed", _GAUDI_LINKS),
         (r"(?:HCCL|hccl) function error|\bE[IJ]\d{4,5}\b|ERR02\d{3}|Hccl[A-Z]|"

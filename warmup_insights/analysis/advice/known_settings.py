@@ -67,12 +67,17 @@ def _divisors(number: int, below: int) -> list[int]:
 
 
 def _fewer_ranks(match: re.Match[str]) -> Iterable[Way]:
-    """The most ranks among which so many heads divide."""
+    """The ranks among which so many heads divide: a power of two first.
+
+    Other sizes of a model have to divide too, and most are multiples of a power of two: the
+    vocabulary is padded to one of 64 (vLLM `layers/vocab_parallel_embedding.py`).
+    """
     heads, ranks = (int(text) for text in match.groups() if text)
     fitting = _divisors(heads, ranks)
     if not fitting:
         return
-    most = fitting[-1]
+    even = [number for number in fitting if number & (number - 1) == 0][-1]
+    most = even if even > 1 else fitting[-1]
     yield Way.that_sets(
         f"{heads:,} divide among {', '.join(map(str, fitting[-8:]))} ranks; each "
         "device holds more of the weights then",
@@ -83,6 +88,12 @@ def _fewer_ranks(match: re.Match[str]) -> Iterable[Way]:
             "the same number of devices; the stages run one after the other",
             tensor_parallel_size=most,
             pipeline_parallel_size=ranks // most,
+        )
+    if fitting[-1] != most:
+        yield Way(
+            f"--tensor-parallel-size {fitting[-1]}, where the padded vocabulary and the widths of "
+            "the layers divide by it as well",
+            "the next size may not divide",
         )
 
 

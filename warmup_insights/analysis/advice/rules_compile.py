@@ -164,7 +164,7 @@ def compile_cache(facts: RunFacts, start: Start) -> Iterator[Finding]:
     if not is_dominant and not start.is_long(spent):
         return
     where = compiled.saved_to or compiled.directory or ""
-    is_off = _is_off(facts.summary)
+    is_off = _is_off(facts.summary) or is_off_beside(facts)
     is_kept = not is_off and (
         bool(_HOME.match(where))
         or any(_loaded(other, where) for other in facts.history if where)
@@ -183,11 +183,16 @@ def compile_cache(facts: RunFacts, start: Start) -> Iterator[Finding]:
     if stated is not None:
         source = f", {format_duration(spent)} of it" if spent < part else ""
         source += " as torch.compile states"
+    result = "nothing came from its cache"
+    if is_off:
+        result = "its cache is switched off"
+        if not _is_off(facts.summary):
+            result = "the cache of an engine beside it is switched off"
     yield Finding(
         severity_of(start.share(part))
         if start.share(part) >= NOTABLE_SHARE and not is_kept
         else "low",
-        f"Compilation took {start.of_all(part)}{source}; nothing came from its cache.",
+        f"Compilation took {start.of_all(part)}{source}; {result}.",
         {
             "part_s": part,
             "compile_s": spent,
@@ -313,6 +318,18 @@ def _is_off(summary: RunSummary) -> bool:
     """Whether the cache was switched off: as set, or as the engine printed."""
     is_set = is_true(summary.config, "VLLM_DISABLE_COMPILE_CACHE")
     return is_set or summary.start.caches.get("torch_compile") == "off"
+
+
+def is_off_beside(facts: RunFacts) -> bool:
+    """Whether an engine of the same model that started at the same time states that the cache is
+    off, and this one names none: of equal lines of several engines a log may hold one (Ray)."""
+    summary, compiled = facts.summary, facts.summary.compile
+    if compiled is None or compiled.directory or compiled.saved_to:
+        return False
+    same = (summary.engine, summary.model)
+    return any(
+        (other.engine, other.model) == same and _is_off(other) for other in facts.beside
+    )
 
 
 def _reasons(key: KeyChange | None, rows: Sequence[SettingRow]) -> Iterator[str]:

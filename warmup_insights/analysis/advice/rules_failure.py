@@ -731,7 +731,7 @@ _TABLE = {
     "setting_refused": (
         "the engine refused a setting or a combination, and its message states what fits",
         "vLLM `config/model.py`, `config/scheduler.py`, `config/parallel.py`, `lora/`",
-        "28 attention heads and tensor parallel size 8: 7, or 4 with two pipeline stages"),
+        "28 attention heads and tensor parallel size 8: 4, with two pipeline stages too"),
     "device_unsupported": (
         "the device cannot do what the model, its quantisation or the build needs",
         "vLLM `platforms/cuda.py`, `model_executor/layers/quantization`; Triton `runtime/errors.py`",
@@ -791,7 +791,7 @@ _TABLE = {
 """Rule of a text to when it applies, the source behind it and an example."""
 _FORMULAS = {
     "setting_refused": "from the figures of the text: the limit that it states, the largest "
-    "number of ranks that divides, the next whole multiple, utilisation x used / allowed"
+    "power of two of ranks that divides, the next whole multiple, utilisation x used / allowed"
 }
 TEXT_RULES = tuple(
     failure_rule(

@@ -299,7 +299,7 @@ def _finding(
         title,
         numbers,
         "gpu_memory_utilization",
-        " ".join(f"{name}={value}" for name, value in changes.items()),
+        as_set(changes),
         f"{'about ' if graphs else ''}{abs(int(gained)):,} KV blocks {word} "
         f"({100 * gained / now.num_blocks:+.0f} %), "
         f"{format_bytes(pair.left_bytes)} left{rest}",

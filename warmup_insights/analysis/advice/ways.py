@@ -356,7 +356,11 @@ def fewer_logits(facts: RunFacts, found: Failed) -> Iterator[Way]:
 
 
 def smaller_batch(facts: RunFacts, found: Failed) -> Iterator[Way]:
-    """Buckets of half the batch: their intermediates take half."""
+    """Buckets of half the batch: their intermediates take half.
+
+    That a shape has no bucket keeps no request from it: a bucket is made when it comes (vllm-gaudi
+    `extension/bucketing/common.py generate_fallback_bucket`). Shorter steps do.
+    """
     bucket, phase = found.bucket or (), found.phase or ""
     if phase not in PHASES or not bucket:
         return
@@ -365,17 +369,25 @@ def smaller_batch(facts: RunFacts, found: Failed) -> Iterator[Way]:
         made = facts.summary.phase(phase).buckets
         if made and not any(other[1:] < bucket[1:] for other in made):
             return  # it is the smallest one
-        yield Way(
-            f"no {phase} buckets as large as {bucket}",
-            "such requests run in more pieces",
-        )
+        if phase == "prompt" and allows_step(facts, bucket[1] - 1):
+            yield Way(
+                f"--max-num-batched-tokens of less than {bucket[1]}, where prompts run in "
+                "chunks: it ends the query lengths of prompt buckets",
+                "prompts run in more pieces",
+            )
+        else:
+            yield Way(
+                f"a smaller --max-model-len: {phase} buckets end earlier",
+                "longer requests are refused",
+            )
     elif phase == "decode":
         # Every strategy ends its decode batches there; not every one reads a range.
         price = f"at most {count_of(value, 'request')} at once"
         yield Way.that_sets(price, max_num_seqs=value)
     else:
         name = "VLLM_PROMPT_BS_BUCKET_MAX"
-        price = f"more than {count_of(value, 'prompt')} at once compile when they come"
+        price = f"more than {count_of(value, 'prompt')} at once compile when they come, and "
+        price += "need the memory then"
         is_read = not (facts.summary.engine.version or "").startswith("0.10.")
         changes = {name: value} if is_read else {}
         yield Way(f"{name}={value}", price, changes)

@@ -30,6 +30,7 @@ from warmup_insights.analysis.plan.memory import (
     longest_request,
     refuse_contradictions,
     stated_capacity,
+    with_cache_of_error,
 )
 from warmup_insights.analysis.plan.planning import PlanSettings, planned_buckets
 from warmup_insights.analysis.plan.regenerate import bucketing_inputs, rules_version
@@ -43,7 +44,7 @@ from warmup_insights.model.figures import (
     kv_cache_bytes,
 )
 from warmup_insights.model.summary import SCHEMA, RunSummary, is_true
-from warmup_insights.units import format_bytes
+from warmup_insights.units import format_bytes, format_count
 
 UTILIZATIONS = (0.8, 0.85, 0.9, 0.95)
 _BYTES = {
@@ -109,17 +110,13 @@ class CachePlanner:
     """
 
     def __init__(self, summary: RunSummary, device_bytes: int | None = None) -> None:
-        self.summary = summary
+        refuse_contradictions(summary, _NEEDED)
+        stated = with_cache_of_error(summary)
+        self._is_of_error = stated is not summary
+        self.summary = summary = stated
         memory = self._memory = summary.memory_or_none
         if memory.kv_cache_tokens is None and memory.num_kv_blocks is None:
-            remedy = "plan from a run that got as far as allocating it"
-            if summary.failure is not None:
-                remedy += ", and see `warmup-insights advise` for this one"
-            raise InputError(
-                "This run states neither tokens nor blocks of its KV cache, so nothing "
-                f"can be planned; {remedy}"
-            )
-        refuse_contradictions(summary, _NEEDED)
+            raise InputError(_without_cache(summary))
         # The reference engine divides memory as those on HPU do, on every device.
         self.is_hpu = (
             summary.device.kind in ("hpu", "simulated")
@@ -136,8 +133,9 @@ class CachePlanner:
                 f"A device of {format_bytes(device_bytes)} does not hold the KV cache of "
                 "the run; give the memory of its device, such as 96GiB"
             )
-        stated = None if summary.failure is None else summary.failure.stated.total_bytes
-        total = memory.total_bytes or device_bytes or stated
+        failure = summary.failure
+        total = memory.total_bytes or device_bytes
+        total = total or (None if failure is None else failure.stated.total_bytes)
         if total is None and memory.usable_bytes and self.utilization:
             total = round(memory.usable_bytes / self.utilization)
         self._total = total
@@ -289,7 +287,9 @@ class CachePlanner:
     @property
     def _is_plain(self) -> bool:
         """Whether the run shows that the layers of its model are of one kind."""
-        return has_one_kind(self.summary, self.block_size, self.length)
+        return self._is_of_error or has_one_kind(
+            self.summary, self.block_size, self.length
+        )
 
     def _buckets(
         self, settings: PlanSettings, blocks: int | None
@@ -406,9 +406,11 @@ class CachePlanner:
         self, outcome: str | None, changed: set[str], part: float | None
     ) -> str | None:
         """An outcome by the figures, less what the run itself shows to be otherwise."""
+        if self._has_no_cache and outcome != "no_kv_cache":
+            return None
         if self.summary.status == "finished" and not changed:
             return "fits"
-        if self.summary.status != "failed":
+        if self.summary.status != "failed" or self._is_of_error:
             return outcome
         failure, is_same = self.summary.failure, changed <= {"gpu_memory_utilization"}
         is_short = failure is not None and failure.kind == "out_of_memory"
@@ -416,6 +418,12 @@ class CachePlanner:
             return "ran_out"
         # What it failed of may take as much from a smaller cache.
         return None if outcome == "fits" else outcome
+
+    @property
+    def _has_no_cache(self) -> bool:
+        """Whether the run states that no memory of the device is left for its cache."""
+        size = self._memory.kv_cache_bytes
+        return size is not None and size <= 0
 
     def _outcome(
         self,
@@ -463,6 +471,13 @@ class CachePlanner:
                 "VLLM_GRAPH_RESERVED_MEM changes nothing here: only the engines on HPU "
                 "keep memory for graphs by it."
             )
+        if self._is_of_error:
+            yield (
+                "The run ended at its KV cache: tokens follow from the sizes of its error, and "
+                "what graphs take was not seen."
+            )
+        if self._has_no_cache:
+            yield "The run states that no memory was left for its KV cache."
         if self.summary.synthetic:
             yield "The run is synthetic: its figures were never measured."
 
@@ -505,6 +520,25 @@ class CachePlanner:
             )
         else:
             yield "Whether the engine takes this block_size for this model is not checked."
+
+
+def _without_cache(summary: RunSummary) -> str:
+    """Why nothing can be planned, with what an error states of the cache."""
+    text = "This run states neither tokens nor blocks of its KV cache, so nothing can be planned"
+    failure = summary.failure
+    if failure is None:
+        return f"{text}; plan from a run that got as far as allocating it"
+    stated = failure.stated
+    if stated.max_model_len and stated.estimated_model_len:
+        text += (
+            f": its error states that a request of {format_count(stated.max_model_len)} tokens "
+            f"does not fit, and estimates that one of "
+            f"{format_count(stated.estimated_model_len)} does"
+        )
+    return (
+        f"{text}; plan from a run that got as far as allocating it, and see "
+        "`warmup-insights advise` for this one"
+    )
 
 
 def _times(value: int | None, share: float | None) -> int | None:

@@ -11,6 +11,8 @@ import math
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
+import msgspec
+
 from warmup_insights.analysis.plan.costs import Evidence
 from warmup_insights.bucketing.base import context_blocks
 from warmup_insights.errors import InputError
@@ -49,6 +51,11 @@ def _block_bytes(summary: RunSummary) -> tuple[int, tuple[float, float]]:
         raise InputError(
             "This run does not state how its memory was divided and how many KV blocks it "
             "got; plan from a run that started on HPU or with `warmup-insights run`"
+        )
+    if memory.kv_cache_bytes is not None and memory.kv_cache_bytes <= 0:
+        raise InputError(
+            "This run states that no memory was left for its KV cache, so what its blocks "
+            "take is unknown; plan from another"
         )
     if memory.block_bytes is None or memory.block_bytes_range is None:
         raise InputError(
@@ -211,6 +218,36 @@ def has_one_kind(
     sizes = (block_size,) if block_size else USUAL_BLOCKS
     takes = (taken_tokens(summary, length, size) for size in sizes)
     return any(abs(full - tokens / taken) <= _ROUNDING for taken in takes)
+
+
+def with_cache_of_error(summary: RunSummary) -> RunSummary:
+    """The run with the tokens that its cache would have held, where it ended as one request of
+    full length takes more than there was; the run as it is where the error does not show them.
+
+    The length that the error estimates is the longest that fits (vLLM `kv_cache_utils.py
+    estimate_max_model_len`): all tokens of the cache where a request takes memory in proportion
+    to its length, which the sizes of the error show.
+    """
+    failure, memory = summary.failure, summary.memory_or_none
+    if failure is None or failure.kind != "no_kv_cache":
+        return summary
+    if memory.kv_cache_tokens is not None or memory.num_kv_blocks is not None:
+        return summary
+    length, fitting = failure.stated.max_model_len, failure.stated.estimated_model_len
+    needed, room = failure.needed_bytes, failure.free_bytes
+    if not (length and fitting and needed and room) or room < 0:
+        return summary
+    per_token = needed / length
+    rest, step = room - fitting * per_token, bytes_step("vllm", needed)
+    is_in_proportion = -step <= rest <= step + USUAL_BLOCKS[-1] * per_token
+    if not is_in_proportion or longest_request(summary) not in (None, length):
+        return summary
+    memory = msgspec.structs.replace(
+        memory, kv_cache_bytes=room, kv_cache_tokens=fitting,
+        max_concurrency=fitting / length,
+    )  # fmt: skip
+    config = {"max_model_len": length, **summary.config}
+    return msgspec.structs.replace(summary, memory=memory, config=config)
 
 
 def stated_capacity(
