@@ -22,6 +22,7 @@ from parsers.engine.signals import (
     FailureLine,
     FrameSeen,
     Origin,
+    PackageFrame,
     ShutdownLine,
     stamped,
 )
@@ -172,8 +173,10 @@ class Traceback:
                 words = (_START_FAILED, _CHECKED)
                 failed = any(each.search(item.message) for each in words)
                 self._is_proven = self._is_proven or failed or self._has_frame
-            else:
+            elif not isinstance(item, PackageFrame):
                 return
+        if self._lines and _is_frame_of_package(matched, self._lines[-1]):
+            self._lines.pop()  # the innermost counts
         if len(self._lines) < MAX_CAUSES:
             self._lines.append(matched)
             self._last = matched.line
@@ -188,6 +191,12 @@ class Traceback:
         """Take its lines; none unless it is of a start."""
         lines, self._lines = self._lines, []
         return lines if self._is_proven else []
+
+
+def _is_frame_of_package(*lines: Matched) -> bool:
+    """Whether these state a file of a package each and nothing else."""
+    made = [item for line in lines for item in line.made]
+    return all(isinstance(item, PackageFrame) for item in made)
 
 
 _LOOKED_FOR = re.compile(

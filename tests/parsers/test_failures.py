@@ -2159,6 +2159,51 @@ def test_an_error_that_a_page_quotes_above_the_log_is_none_of_another_start():
     assert len(runs) == 1
 
 
+@pytest.mark.parametrize("imports", ["", NEXT_START.splitlines(keepends=True)[0]])
+@pytest.mark.parametrize(
+    "head",
+    [
+        "(Worker_TP1 pid=12) ERROR 03-09 12:50:00 [multiproc_executor.py:787] ",
+        "ERROR 03-09 12:50:00 [multiproc_executor.py:787] ",
+        "ERROR 03-09 12:50:00 [core.py:866] ",
+        "ERROR 03-09 12:50:00 engine.py:366] ",
+        "(VllmWorkerProcess pid=3) ERROR 03-09 12:50:00 [multiproc_worker_utils.py:238] ",
+    ],
+)
+def test_the_last_line_of_an_error_above_a_start_is_of_the_one_before(head, imports):
+    begun = NEXT_START.splitlines(keepends=True)[1].format("(APIServer pid=1) ")
+    runs, _ = read(f"{head}RuntimeError: it is 3, not 4\n{imports.format('')}{begun}")
+    first, second = (folded(run).summary for run in runs.values())
+    assert (first.status, second.status) == ("failed", "unknown")
+    assert first.failure.message == "RuntimeError: it is 3, not 4"
+    seconds = 57 if imports else 59
+    assert second.time.started_at.startswith(f"2026-03-09T12:56:{seconds}")
+
+
+def test_an_engine_that_fails_beside_another_one_ends_no_start():
+    config = (
+        "(EngineCore_DP{0} pid=7{0}) INFO 03-09 12:56:59 [core.py:116] Initializing a V1 "
+        "LLM engine (v0.26.0) with config: model='a/b', device_config=cuda\n"
+    )
+    error = "(EngineCore_DP0 pid=70) ERROR 03-09 12:56:58 [core.py:866] RuntimeError: it is 3\n"
+    runs, _ = read(error + config.format(1))
+    assert len(runs) == 1
+
+
+def test_the_innermost_file_of_a_package_is_kept_of_an_error_without_a_start():
+    lines = [
+        "Traceback (most recent call last):",
+        '  File "/x/site-packages/vllm/v1/worker/gpu_worker.py", line 1, in load_model',
+        *['  File "/x/site-packages/vllm/lora/layers.py", line 2, in apply'] * 80,
+        '  File "/x/site-packages/flashinfer/jit/core.py", line 3, in load',
+        "RuntimeError: it is 3, not 4",
+    ]
+    text = "\n".join(CORE.format(5, line) for line in lines)
+    (failure,) = of(Failure, events(text + "\n"))
+    assert failure.message == "RuntimeError: it is 3, not 4"
+    assert (failure.module, failure.phase) == ("flashinfer/jit/core.py", "load_model")
+
+
 def test_an_engine_of_v0_that_took_a_request_had_started():
     """vLLM 0.9 `engine/multiprocessing/client.py run_heartbeat_loop`."""
     text = (
