@@ -12,6 +12,7 @@ import dataclasses
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass
+from itertools import product
 from typing import Any
 
 from msgspec.structs import replace
@@ -19,6 +20,8 @@ from msgspec.structs import replace
 from parsers.engine.dispatch import Matched
 from parsers.engine.signals import (
     AT_WORK,
+    EXECUTING,
+    CrashFrame,
     FailureLine,
     FrameSeen,
     Origin,
@@ -26,6 +29,7 @@ from parsers.engine.signals import (
     ShutdownLine,
     stamped,
 )
+from parsers.engine.steps import STEP_BARS
 from warmup_insights.model.events import (
     SERVER_START,
     Event,
@@ -199,6 +203,23 @@ def _is_frame_of_package(*lines: Matched) -> bool:
     return all(isinstance(item, PackageFrame) for item in made)
 
 
+INSIDE = frozenset(
+    {
+        ("profile_run", "compile"),
+        *product(
+            ("model_warmup",),
+            (
+                *STEP_BARS.values(),
+                "mixed",
+                "multimodal",
+                "sampler_warmup",
+                "defrag_warmup",
+            ),
+        ),
+    }
+)
+"""What a traceback shows, and the part of it that lines had named: the profiling run
+compiles, and a warm-up goes through buckets, the sampler and the defragmenter."""
 _LOOKED_FOR = re.compile(
     r"(?:KeyError|IndexError|StopIteration|json\.decoder\.JSONDecodeError)\b"
 )
@@ -332,6 +353,26 @@ class Failures:
             if self._causes and self._names_lookup(cause):
                 self._causes.pop()
             self._causes.append(cause)
+
+    def crashed_in(self, made: CrashFrame, origin: Origin, dumped: int) -> None:
+        """Take a frame in which a signal ended the process, the innermost first, of those
+        below the heading in a line."""
+        for place, cause in enumerate(self._causes):
+            is_own = cause.origin.rank == origin.rank and CRASH.search(cause.message)
+            above = cause.origin.line
+            if not is_own or not origin.line - MAX_FRAMES <= above < dumped:
+                continue
+            module = cause.module or made.path
+            phase, is_of_start = cause.phase, cause.is_of_start
+            if made.phase == AT_WORK:
+                self.was_at_work = True
+                phase = phase if is_of_start else AT_WORK
+            elif made.phase and made.phase != EXECUTING and not is_of_start:
+                is_of_start = True
+                phase = phase if (made.phase, phase) in INSIDE else made.phase
+            self._causes[place] = dataclasses.replace(
+                cause, module=module, phase=phase, is_of_start=is_of_start
+            )
 
     def is_traceback_near(self, line: int) -> bool:
         """Whether a line may be of a traceback that the engine announced."""
@@ -524,8 +565,9 @@ class Failures:
 
     def _is_vague(self, cause: _Cause) -> bool:
         """Whether it may be of one request, or of another program that made it: what leaves
-        the loop of an engine without a logger ended its process."""
-        if cause.is_bare and cause.phase == AT_WORK:
+        the loop of an engine without a logger ended its process, and a signal in it did."""
+        is_end = cause.is_bare or CRASH.search(cause.message) is not None
+        if is_end and cause.phase == AT_WORK:
             return False
         return self.is_ready or (self.was_at_work and cause.is_bare)
 

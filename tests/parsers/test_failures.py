@@ -2082,6 +2082,63 @@ def test_a_crash_comes_before_what_others_print_of_it(line):
     assert failure.message == line
 
 
+DUMP = (
+    "Fatal Python error: Segmentation fault\n\n"
+    "Thread 0x00007f3a1 (most recent call first):\n"
+    '  File "/usr/lib/python3.12/threading.py", line 355 in wait\n'
+    '  File "/x/site-packages/tqdm/_monitor.py", line 60 in run\n\n'
+    "{0} (most recent call first):\n"
+    '  File "/usr/lib/python3.12/ctypes/__init__.py", line 9 in call\n'
+    '  File "/x/site-packages/torch/_ops.py", line 1158 in __call__\n'
+    '  File "/x/site-packages/{1}", line 84 in {2}\n'
+    '  File "/x/site-packages/vllm/v1/worker/gpu_model_runner.py", line 4 in {3}\n'
+    '  File "/x/site-packages/vllm/v1/engine/core.py", line 700 in {4}\n\n'
+    "Extension modules: torch._C (total: 90)\n"
+)
+
+
+@pytest.mark.parametrize("thread", ["Current thread 0x00007f3b", "Stack"])
+@pytest.mark.parametrize("prefix", ["", "(EngineCore pid=7) "])
+@pytest.mark.parametrize(
+    ("file", "function", "caller", "phase"),
+    [
+        ("torch/cuda/graphs.py", "capture_end", "capture_model", "graph_capture"),
+        ("vllm/distributed/pynccl.py", "init", "init_device", "init_worker"),
+        ("flashinfer/jit/core.py", "load", "load_model", "load_model"),
+    ],
+)
+def test_the_innermost_frame_of_a_crash_shows_where_it_was(
+    thread, prefix, file, function, caller, phase
+):
+    dump = DUMP.format(thread, file, function, caller, "run_engine_core")
+    text = "".join(prefix + line for line in dump.splitlines(keepends=True))
+    for begun in (START, ""):
+        (failure,) = of(Failure, events(begun + text))
+        assert (failure.module, failure.phase) == (file, phase)
+    signal = prefix + "*** SIGSEGV received at time=1777531622 on cpu 12 ***\n"
+    (failure,) = of(Failure, events(START + signal + text))
+    assert (failure.message[:11], failure.module) == ("*** SIGSEGV", file)
+
+
+def test_the_frames_of_a_thread_that_no_signal_ended_show_nothing():
+    dump = DUMP.format("Thread 0x00007f3b", "flashinfer/x.py", "a", "load_model", "b")
+    (failure,) = of(Failure, events(START + dump))
+    assert (failure.module, failure.phase) == (None, None)
+    hung = dump.replace("Fatal Python error: Segmentation fault", "Timeout (0:05:00)!")
+    assert not of(Failure, events(START + hung.replace("Thread", "Current thread")))
+
+
+def test_an_engine_that_crashes_at_work_did_start():
+    dump = DUMP.format(
+        "Current thread 0x7f", "flashinfer/x.py", "a", "execute_model", "run_busy_loop"
+    )
+    for begun in (START, START + READY, START + READY + "line\n" * 20_000):
+        made = events(begun + dump)
+        assert not of(Failure, made)
+        (failure,) = of(ServingFailure, made)
+        assert failure.module == "flashinfer/x.py"
+
+
 def test_the_core_of_a_stage_that_failed_is_a_heading():
     text = CORE.format(5, "StageEngineCoreProc failed to start.") + "\n"
     (failure,) = of(Failure, events(START + text))
