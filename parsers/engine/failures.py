@@ -374,6 +374,11 @@ class Failures:
                 cause, module=module, phase=phase, is_of_start=is_of_start
             )
 
+    def announce_traceback(self, line: int | None) -> None:
+        """What follows this line is where a process was that a signal ended."""
+        if self.has_causes and line is not None:
+            self._announced_line = line
+
     def is_traceback_near(self, line: int) -> bool:
         """Whether a line may be of a traceback that the engine announced."""
         above = self._announced_line

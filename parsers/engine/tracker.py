@@ -353,6 +353,7 @@ class RunTracker:
                 self.failures.artifact = self.failures.artifact or made.path
             case CrashDumped():
                 state.dump_line = origin.line if made.is_current else None
+                self.failures.announce_traceback(state.dump_line)
             case CrashFrame():
                 if state.dump_line is not None:
                     self.failures.crashed_in(made, origin, state.dump_line)

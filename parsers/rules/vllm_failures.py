@@ -548,6 +548,8 @@ FAILURE_RULES: tuple[LineRule, ...] = (
             {"path": None},
         ),
         levels=(NO_LEVEL,),
+        # Of an engine that served they are read below their heading.
+        startup_only=True,
         hint='.py", line ',
     ),
     line_rule(
