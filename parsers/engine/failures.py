@@ -12,6 +12,7 @@ import dataclasses
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass
+from itertools import product
 from typing import Any
 
 from msgspec.structs import replace
@@ -19,12 +20,16 @@ from msgspec.structs import replace
 from parsers.engine.dispatch import Matched
 from parsers.engine.signals import (
     AT_WORK,
+    EXECUTING,
+    CrashFrame,
     FailureLine,
     FrameSeen,
     Origin,
+    PackageFrame,
     ShutdownLine,
     stamped,
 )
+from parsers.engine.steps import STEP_BARS
 from warmup_insights.model.events import (
     SERVER_START,
     Event,
@@ -172,8 +177,10 @@ class Traceback:
                 words = (_START_FAILED, _CHECKED)
                 failed = any(each.search(item.message) for each in words)
                 self._is_proven = self._is_proven or failed or self._has_frame
-            else:
+            elif not isinstance(item, PackageFrame):
                 return
+        if self._lines and _is_frame_of_package(matched, self._lines[-1]):
+            self._lines.pop()  # the innermost counts
         if len(self._lines) < MAX_CAUSES:
             self._lines.append(matched)
             self._last = matched.line
@@ -190,6 +197,29 @@ class Traceback:
         return lines if self._is_proven else []
 
 
+def _is_frame_of_package(*lines: Matched) -> bool:
+    """Whether these state a file of a package each and nothing else."""
+    made = [item for line in lines for item in line.made]
+    return all(isinstance(item, PackageFrame) for item in made)
+
+
+INSIDE = frozenset(
+    {
+        ("profile_run", "compile"),
+        *product(
+            ("model_warmup",),
+            (
+                *STEP_BARS.values(),
+                "mixed",
+                "multimodal",
+                "sampler_warmup",
+                "defrag_warmup",
+            ),
+        ),
+    }
+)
+"""What a traceback shows, and the part of it that lines had named: the profiling run
+compiles, and a warm-up goes through buckets, the sampler and the defragmenter."""
 _LOOKED_FOR = re.compile(
     r"(?:KeyError|IndexError|StopIteration|json\.decoder\.JSONDecodeError)\b"
 )
@@ -323,6 +353,31 @@ class Failures:
             if self._causes and self._names_lookup(cause):
                 self._causes.pop()
             self._causes.append(cause)
+
+    def crashed_in(self, made: CrashFrame, origin: Origin, dumped: int) -> None:
+        """Take a frame in which a signal ended the process, the innermost first, of those
+        below the heading in a line."""
+        for place, cause in enumerate(self._causes):
+            is_own = cause.origin.rank == origin.rank and CRASH.search(cause.message)
+            above = cause.origin.line
+            if not is_own or not origin.line - MAX_FRAMES <= above < dumped:
+                continue
+            module = cause.module or made.path
+            phase, is_of_start = cause.phase, cause.is_of_start
+            if made.phase == AT_WORK:
+                self.was_at_work = True
+                phase = phase if is_of_start else AT_WORK
+            elif made.phase and made.phase != EXECUTING and not is_of_start:
+                is_of_start = True
+                phase = phase if (made.phase, phase) in INSIDE else made.phase
+            self._causes[place] = dataclasses.replace(
+                cause, module=module, phase=phase, is_of_start=is_of_start
+            )
+
+    def announce_traceback(self, line: int | None) -> None:
+        """What follows this line is where a process was that a signal ended."""
+        if self.has_causes and line is not None:
+            self._announced_line = line
 
     def is_traceback_near(self, line: int) -> bool:
         """Whether a line may be of a traceback that the engine announced."""
@@ -515,8 +570,9 @@ class Failures:
 
     def _is_vague(self, cause: _Cause) -> bool:
         """Whether it may be of one request, or of another program that made it: what leaves
-        the loop of an engine without a logger ended its process."""
-        if cause.is_bare and cause.phase == AT_WORK:
+        the loop of an engine without a logger ended its process, and a signal in it did."""
+        is_end = cause.is_bare or CRASH.search(cause.message) is not None
+        if is_end and cause.phase == AT_WORK:
             return False
         return self.is_ready or (self.was_at_work and cause.is_bare)
 

@@ -68,11 +68,13 @@ class Fronts:
         return source if source in self._sources else None
 
     def without(self, text: str) -> str | None:
-        """The text without its front; None without one."""
+        """The text without its front, and without the edge of a table whose first column
+        that begins with; None without one."""
         for pattern in self._patterns:
             match = pattern.match(text)
             if match is not None:
-                return text[match.end() :]
+                rest = text[match.end() :]
+                return rest.rstrip().removesuffix("|") if text[0] == "|" else rest
         return None
 
 

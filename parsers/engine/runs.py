@@ -91,6 +91,12 @@ _BEFORE_READY = (
 )  # fmt: skip
 """A ready server makes some of these as well, when it wakes up, loads weights or compiles."""
 _CHILDREN = ("EngineCore", *WORKERS)
+_OF_CHILDREN = (
+    "core.py", "engine.py", "multiproc_executor.py", "multiproc_worker_utils.py",
+    "worker_base.py",
+)  # fmt: skip
+"""Modules that log what ends an engine's process or a worker (vLLM `v1/engine/`,
+`engine/multiprocessing/`, `v1/executor/`, `executor/`, `worker/`)."""
 _OF_SEVERAL = re.compile(r"EngineCore(?:_DP([1-9]\d{0,3}))?")
 """An engine that has none beside it, or is not the first of them (since vLLM 0.16; before,
 the name of one that is alone had a number too)."""
@@ -263,6 +269,8 @@ class OpenRun:
     _blocks: int | None = None
     """Of the KV cache of an engine of V0, which states them once."""
     _is_mixed: bool = False
+    _has_failed_child: bool = False
+    """The process of an engine or a worker logged an error."""
 
     def is_configured_as(self, matched: Matched) -> bool:
         """Whether an engine states the model and the settings of this server."""
@@ -326,6 +334,9 @@ class OpenRun:
         than those with lines of the engine, or the program that started them, and where a
         page names it below the log of a start that captured its graphs (`is_quoted`)."""
         name = record.process
+        self._has_failed_child |= record.is_error and (
+            (name or "").startswith(_CHILDREN) or module_of(record.file) in _OF_CHILDREN
+        )
         if made.is_bare and is_quoted and self.tracker.is_made:
             return structs.replace(made, is_elsewhere=True)
         if not made.is_bare or made.kind is not None or is_cause(made):
@@ -428,13 +439,16 @@ class OpenRun:
         """Whether another program begins in an excerpt that has no line which opens a
         start-up: without names of processes, which import vLLM themselves, it imports vLLM
         after weights were loaded or long after the last line; or it loads weights while
-        there is a KV cache."""
-        pid = matched.record.pid
+        there is a KV cache. Or a line opens a start-up below the error of a process that one
+        had started before."""
+        pid, name = matched.record.pid, matched.record.process or ""
+        if self._has_failed_child and matched.rule.starts:
+            is_beside = name.startswith(_CHILDREN) and later <= EARLIER_S
+            return not is_beside
         if imports_unnamed(matched.rule, matched.record) and pid is None:
             is_next = self.has_weights or later > IMPORT_S
             return is_next and not self.pids
         # Of several engines one may have its cache while another loads its model.
-        name = matched.record.process or ""
         is_of_several = "DP" in name and pid in self.pids
         return (
             self.has_cache

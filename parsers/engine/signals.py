@@ -344,6 +344,22 @@ class FrameSeen(Signal, frozen=True, gc=False):
         return not self.is_weak and self.phase not in (AT_WORK, IN_REQUEST, EXECUTING)
 
 
+class CrashDumped(Signal, frozen=True, gc=False):
+    """The heading of the frames of one thread of a process that a signal ended, the innermost
+    first."""
+
+    is_current: bool
+    """Whether it is the thread that was ended."""
+
+
+class CrashFrame(Signal, frozen=True, gc=False):
+    """One of these frames: the file of a package, and what the function shows of what the
+    engine did, as in a traceback."""
+
+    path: str | None
+    phase: str | None
+
+
 class AssertionSeen(Signal, frozen=True, gc=False):
     """The line of source in a traceback that an AssertionError without a text names."""
 
@@ -366,6 +382,8 @@ _FOREIGN = (
     | ShutdownLine
     | FrameSeen
     | PackageFrame
+    | CrashDumped
+    | CrashFrame
     | AssertionSeen
     | RequestLine
     | ResponseLine

@@ -198,6 +198,8 @@ class RankState:
     which no error is printed so far, its stage, and the text of its line."""
     module: tuple[int, str] | None = None
     """Line and path of the last file of the engine or a package in a traceback above."""
+    dump_line: int | None = None
+    """Number of the heading of the frames in which a signal ended the process."""
     asserted: tuple[int, str] = (0, "")
     """Number and text of the last line of source with an assertion."""
     ignored_line: int | None = None

@@ -6,13 +6,12 @@
 from __future__ import annotations
 
 import re
-from itertools import product
 from statistics import fmean
 
 import msgspec
 
 from parsers.engine.convert import CUT_WORD
-from parsers.engine.failures import Failures, names_engine
+from parsers.engine.failures import INSIDE, Failures, names_engine
 from parsers.engine.serving import BenchCollector, Usage
 from parsers.engine.signals import (
     AT_WORK,
@@ -27,6 +26,8 @@ from parsers.engine.signals import (
     CallFailed,
     ConfigLine,
     ConfigSection,
+    CrashDumped,
+    CrashFrame,
     DevicesSeen,
     Elided,
     ErrorFollowed,
@@ -117,23 +118,6 @@ _DIVISIONS = (
 )  # fmt: skip
 
 
-_INSIDE = frozenset(
-    {
-        ("profile_run", "compile"),
-        *product(
-            ("model_warmup",),
-            (
-                *STEP_BARS.values(),
-                "mixed",
-                "multimodal",
-                "sampler_warmup",
-                "defrag_warmup",
-            ),
-        ),
-    }
-)
-"""What a traceback shows, and the part of it that lines had named: the profiling run
-compiles, and a warm-up goes through buckets, the sampler and the defragmenter."""
 _TITLE = re.compile(r": \d{1,6} validation errors? for \S{1,200}$")
 """What pydantic prints above the error itself."""
 
@@ -367,6 +351,12 @@ class RunTracker:
                 return _cache_factor(state, made, origin)
             case ArtifactFrame():
                 self.failures.artifact = self.failures.artifact or made.path
+            case CrashDumped():
+                state.dump_line = origin.line if made.is_current else None
+                self.failures.announce_traceback(state.dump_line)
+            case CrashFrame():
+                if state.dump_line is not None:
+                    self.failures.crashed_in(made, origin, state.dump_line)
             case PackageFrame():
                 state.module = (origin.line, made.path)
             case OmittedBucket():
@@ -404,7 +394,7 @@ class RunTracker:
                 phase = at.stage if is_before else bar_phase(at) or at.stage
                 if at.step is not None:
                     phase = at.step.signal.phase
-                if state.frame and (state.frame, phase) not in _INSIDE:
+                if state.frame and (state.frame, phase) not in INSIDE:
                     phase = state.frame
                 is_of_start = state.frame not in (None, AT_WORK)
                 self.failures.take(

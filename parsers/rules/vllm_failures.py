@@ -15,6 +15,8 @@ from parsers.engine.signals import (
     IN_REQUEST,
     AssertionSeen,
     CallFailed,
+    CrashDumped,
+    CrashFrame,
     ErrorFollowed,
     ErrorIgnored,
     FailureLine,
@@ -78,6 +80,9 @@ _OF_ENGINES = r"[\w.]{1,80}(?:DeadError|OutOfMemoryError): "
 _ON_TPU = re.compile(r'/(?:tpu_inference/[^"]{1,150}|tpu_\w{1,40})\.py", ')
 """Modules of a TPU, which captures no graphs: `capture_model` compiles there (tpu-inference
 `runner/compilation_manager.py`, vLLM `v1/worker/tpu_model_runner.py`)."""
+_CARRIED = re.compile(rf"(?!torch/(?:cuda|distributed|xpu)/)(?:{CARRIERS})")
+"""Files of packages that only run what others give them: what a signal ended while torch
+calls the device or other ranks was ended there."""
 _UNPROFILED = "/tpu_inference/worker/"
 """Of workers that divide the memory for the KV cache without a profiling run."""
 
@@ -89,6 +94,13 @@ def _frame(match: re.Match[str]) -> Made:
     elif phase == "profile_run" and _UNPROFILED in match[0]:
         phase = "kv_cache"
     return FrameSeen(phase)
+
+
+def _crash_frame(match: re.Match[str]) -> Made:
+    frame = _frame(match) if match["name"] in _FRAMES and match["engine"] else None
+    phase = frame.phase if isinstance(frame, FrameSeen) else None
+    path = match["path"]
+    return CrashFrame(None if path and _CARRIED.match(path) else path, phase)
 
 
 def _failure(kind: str | None, *, heading: bool = False, bare: bool = False) -> Build:
@@ -500,6 +512,43 @@ FAILURE_RULES: tuple[LineRule, ...] = (
             {"path": "flashinfer/jit/core.py"},
         ),
         # Of an engine that served they are read below what announces its end.
+        startup_only=True,
+        hint='.py", line ',
+    ),
+    line_rule(
+        "crash_dump",
+        # CPython `Modules/faulthandler.c` and `Python/traceback.c`.
+        r"(?P<current>Current thread|Stack|Thread)(?: 0x[0-9a-f]{1,20})?"
+        r"(?: \[[^\]]{1,60}\])? \(most recent call first\):",
+        lambda match: CrashDumped(match["current"] != "Thread"),
+        Sample(
+            "Current thread 0x00007f3b4c1f7640 (most recent call first):",
+            {"is_current": True},
+        ),
+        Sample(
+            "Thread 0x00007f3b4c1f7640 (most recent call first):", {"is_current": False}
+        ),
+        levels=(NO_LEVEL,),
+    ),
+    line_rule(
+        "crash_frame",
+        r'\s{1,8}File "(?:[^"]{1,200}-packages/(?P<path>(?P<engine>vllm|tpu_inference)?'
+        r'[\w./]{1,200})|[^"]{1,300})", line \d{1,7} in (?P<name>\S{1,100})\s*$',
+        _crash_frame,
+        Sample(
+            '  File "/x/dist-packages/torch/cuda/graphs.py", line 84 in capture_end',
+            {"path": "torch/cuda/graphs.py", "phase": None},
+        ),
+        Sample(
+            '  File "/x/dist-packages/vllm/v1/worker/gpu_worker.py", line 8 in load_model',
+            {"path": "vllm/v1/worker/gpu_worker.py", "phase": "load_model"},
+        ),
+        Sample(
+            '  File "/usr/lib/python3.12/threading.py", line 355 in wait',
+            {"path": None},
+        ),
+        levels=(NO_LEVEL,),
+        # Of an engine that served they are read below their heading.
         startup_only=True,
         hint='.py", line ',
     ),

@@ -2082,6 +2082,63 @@ def test_a_crash_comes_before_what_others_print_of_it(line):
     assert failure.message == line
 
 
+DUMP = (
+    "Fatal Python error: Segmentation fault\n\n"
+    "Thread 0x00007f3a1 (most recent call first):\n"
+    '  File "/usr/lib/python3.12/threading.py", line 355 in wait\n'
+    '  File "/x/site-packages/tqdm/_monitor.py", line 60 in run\n\n'
+    "{0} (most recent call first):\n"
+    '  File "/usr/lib/python3.12/ctypes/__init__.py", line 9 in call\n'
+    '  File "/x/site-packages/torch/_ops.py", line 1158 in __call__\n'
+    '  File "/x/site-packages/{1}", line 84 in {2}\n'
+    '  File "/x/site-packages/vllm/v1/worker/gpu_model_runner.py", line 4 in {3}\n'
+    '  File "/x/site-packages/vllm/v1/engine/core.py", line 700 in {4}\n\n'
+    "Extension modules: torch._C (total: 90)\n"
+)
+
+
+@pytest.mark.parametrize("thread", ["Current thread 0x00007f3b", "Stack"])
+@pytest.mark.parametrize("prefix", ["", "(EngineCore pid=7) "])
+@pytest.mark.parametrize(
+    ("file", "function", "caller", "phase"),
+    [
+        ("torch/cuda/graphs.py", "capture_end", "capture_model", "graph_capture"),
+        ("vllm/distributed/pynccl.py", "init", "init_device", "init_worker"),
+        ("flashinfer/jit/core.py", "load", "load_model", "load_model"),
+    ],
+)
+def test_the_innermost_frame_of_a_crash_shows_where_it_was(
+    thread, prefix, file, function, caller, phase
+):
+    dump = DUMP.format(thread, file, function, caller, "run_engine_core")
+    text = "".join(prefix + line for line in dump.splitlines(keepends=True))
+    for begun in (START, ""):
+        (failure,) = of(Failure, events(begun + text))
+        assert (failure.module, failure.phase) == (file, phase)
+    signal = prefix + "*** SIGSEGV received at time=1777531622 on cpu 12 ***\n"
+    (failure,) = of(Failure, events(START + signal + text))
+    assert (failure.message[:11], failure.module) == ("*** SIGSEGV", file)
+
+
+def test_the_frames_of_a_thread_that_no_signal_ended_show_nothing():
+    dump = DUMP.format("Thread 0x00007f3b", "flashinfer/x.py", "a", "load_model", "b")
+    (failure,) = of(Failure, events(START + dump))
+    assert (failure.module, failure.phase) == (None, None)
+    hung = dump.replace("Fatal Python error: Segmentation fault", "Timeout (0:05:00)!")
+    assert not of(Failure, events(START + hung.replace("Thread", "Current thread")))
+
+
+def test_an_engine_that_crashes_at_work_did_start():
+    dump = DUMP.format(
+        "Current thread 0x7f", "flashinfer/x.py", "a", "execute_model", "run_busy_loop"
+    )
+    for begun in (START, START + READY, START + READY + "line\n" * 20_000):
+        made = events(begun + dump)
+        assert not of(Failure, made)
+        (failure,) = of(ServingFailure, made)
+        assert failure.module == "flashinfer/x.py"
+
+
 def test_the_core_of_a_stage_that_failed_is_a_heading():
     text = CORE.format(5, "StageEngineCoreProc failed to start.") + "\n"
     (failure,) = of(Failure, events(START + text))
@@ -2157,6 +2214,51 @@ def test_an_error_that_a_page_quotes_above_the_log_is_none_of_another_start():
     )
     runs, _ = read(text)
     assert len(runs) == 1
+
+
+@pytest.mark.parametrize("imports", ["", NEXT_START.splitlines(keepends=True)[0]])
+@pytest.mark.parametrize(
+    "head",
+    [
+        "(Worker_TP1 pid=12) ERROR 03-09 12:50:00 [multiproc_executor.py:787] ",
+        "ERROR 03-09 12:50:00 [multiproc_executor.py:787] ",
+        "ERROR 03-09 12:50:00 [core.py:866] ",
+        "ERROR 03-09 12:50:00 engine.py:366] ",
+        "(VllmWorkerProcess pid=3) ERROR 03-09 12:50:00 [multiproc_worker_utils.py:238] ",
+    ],
+)
+def test_the_last_line_of_an_error_above_a_start_is_of_the_one_before(head, imports):
+    begun = NEXT_START.splitlines(keepends=True)[1].format("(APIServer pid=1) ")
+    runs, _ = read(f"{head}RuntimeError: it is 3, not 4\n{imports.format('')}{begun}")
+    first, second = (folded(run).summary for run in runs.values())
+    assert (first.status, second.status) == ("failed", "unknown")
+    assert first.failure.message == "RuntimeError: it is 3, not 4"
+    seconds = 57 if imports else 59
+    assert second.time.started_at.startswith(f"2026-03-09T12:56:{seconds}")
+
+
+def test_an_engine_that_fails_beside_another_one_ends_no_start():
+    config = (
+        "(EngineCore_DP{0} pid=7{0}) INFO 03-09 12:56:59 [core.py:116] Initializing a V1 "
+        "LLM engine (v0.26.0) with config: model='a/b', device_config=cuda\n"
+    )
+    error = "(EngineCore_DP0 pid=70) ERROR 03-09 12:56:58 [core.py:866] RuntimeError: it is 3\n"
+    runs, _ = read(error + config.format(1))
+    assert len(runs) == 1
+
+
+def test_the_innermost_file_of_a_package_is_kept_of_an_error_without_a_start():
+    lines = [
+        "Traceback (most recent call last):",
+        '  File "/x/site-packages/vllm/v1/worker/gpu_worker.py", line 1, in load_model',
+        *['  File "/x/site-packages/vllm/lora/layers.py", line 2, in apply'] * 80,
+        '  File "/x/site-packages/flashinfer/jit/core.py", line 3, in load',
+        "RuntimeError: it is 3, not 4",
+    ]
+    text = "\n".join(CORE.format(5, line) for line in lines)
+    (failure,) = of(Failure, events(text + "\n"))
+    assert failure.message == "RuntimeError: it is 3, not 4"
+    assert (failure.module, failure.phase) == ("flashinfer/jit/core.py", "load_model")
 
 
 def test_an_engine_of_v0_that_took_a_request_had_started():

@@ -214,6 +214,7 @@ FRONTS = {
     "mpirun": lambda n, line: f"[1,0]<stderr>:{line}",
     "logging": lambda n, line: f"12:00:01,{n % 1000:03} - a.b - INFO - [vllm] {line}",
     "stern": lambda n, line: f"vllm-7d9f-abcde vllm {line}",
+    "table": lambda n, line: f"| {n} | {line} |",
 }
 _TIMED = ("time", "lines", "guessed", "source", "progress")
 
