@@ -526,7 +526,7 @@ class LineParser:
         if run is None or is_of_no_run or run.tracker.failures.is_over:
             # The last lines of a process that was stopped begin no later start.
             is_last = run is not None and record.pid in run.pids
-            if not is_last and not record.is_error:
+            if not is_last and not record.is_error and record.is_headed:
                 self._stream.before_run.add_line(time, shown_by(record))
         elif record.pid in run.pids or record.pid not in self._stream.ended_pids:
             if run.evidence.add_line(record):

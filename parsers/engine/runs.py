@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
@@ -239,6 +240,10 @@ class OpenRun:
     """A process of another program or start printed the last line."""
     _gaps: list[GapSeen] = field(default_factory=list)
     """Those that end with lines which may be of the next start."""
+    _is_shipped: bool = False
+    """A log shipper puts a time before its lines."""
+    _shown_until: float = -math.inf
+    """The last time of a line that is not of another program."""
     _before_gaps: tuple[float | None, int, str] | None = None
     """Time, number and text of the last line before `_gaps`."""
     _front: _Front | None = None
@@ -669,10 +674,17 @@ class OpenRun:
         if self.last_time is None or time >= self.last_time:
             self.last_time, self.last_line, self.last_text = time, line, text
         self.waited = None
+        self._note_until(time, record, is_own=is_own)
         if gap is not None:
             self._gaps.append(gap)
         has_gaps = self._gaps or self._before_gaps is not None
         return (*marks, *self._gaps_before()) if is_own and has_gaps else marks
+
+    def _note_until(self, time: float, record: Record, *, is_own: bool) -> None:
+        """Keep the time of a line that is not of another program."""
+        self._is_shipped |= record.is_headed and record.outer is not None
+        if is_own or self._is_shipped or not record.is_dated_itself:
+            self._shown_until = max(self._shown_until, time)
 
     def _behind_import(self, time: float, line: int, record: Record) -> Iterator[Event]:
         """What a program without a server does behind its imports: nothing until a person
@@ -753,7 +765,8 @@ class OpenRun:
     def identified(self) -> Iterator[Event]:
         """Engine, device and number of ranks, now that all lines were read; what was
         waited for when they ended."""
-        yield from self._gaps
+        # Behind the last line of the engine only another program went on.
+        yield from (g for g in self._gaps if (g.time or 0.0) < self._shown_until)
         waited = None if self.is_ready else self.waited
         if waited is not None and (gap := self._gap_until(*waited)) is not None:
             yield gap

@@ -987,3 +987,31 @@ def test_a_capture_of_whole_seconds_takes_none_of_an_exact_time_before_it():
     took = {part["name"]: part["duration_s"] for part in found}
     assert took["kernel_warmup"] == pytest.approx(47.252 - 31.584, abs=1e-3)
     assert took["graph_capture"] == pytest.approx(52 - 47.252, abs=1e-3)
+
+
+DATED = (
+    "[2026-07-16 {}] waiting for the server\n",
+    "2026-07-16 {} waiting for the server\n",
+    "2026-07-16T{}Z + vllm serve a/b\n",
+)
+
+
+@pytest.mark.parametrize("own", DATED)
+def test_what_a_script_prints_around_an_engine_is_no_time_of_its_start(own):
+    before = "".join(own.format(f"09:{minute}:00") for minute in (56, 58, 59))
+    behind = "".join(own.format(f"10:0{minute}:00") for minute in (1, 2, 5))
+    load = line(20, "m.py:1", "Model loading took 5.00 GiB memory and 10.0 seconds")
+    later = line(30, "m.py:1", "Something else")
+    start = before + "+ vllm serve a/b\n" + HEAD + load + later
+    for text, wall_s in ((start + behind, 30.0), (start + behind + READY, 100.0)):
+        time = summary_of(events(text))["time"]
+        assert time["started_at"].startswith("2026-07-16T10:00:00")
+        assert time["wall_s"] == wall_s
+
+
+def test_what_a_log_shipper_dates_is_of_the_engine_without_a_head_too():
+    lines = [*HEAD.splitlines(), "a kernel is built"]
+    text = "".join(
+        f"2026-07-16T10:00:{n * 5:02}Z {each}\n" for n, each in enumerate(lines)
+    )
+    assert summary_of(events(text))["time"]["wall_s"] == 10.0
