@@ -18,6 +18,16 @@ TEXTS = [
      "setting_refused", "--dtype with one of 'auto', 'half'", {}),
     ("RuntimeError: ReshapeAndCacheOperation setup failed!", "device_unreachable",
      "--kv-cache-dtype auto", {"kv_cache_dtype": "auto"}),
+    ("RuntimeError: Tried to instantiate class '_core_C.ScalarType', but it does not exist! Ensure "
+     "that it is registered via torch::class_", "packages_mismatch", "vLLM as built for this device",
+     {}),
+    ("TypeError: not a string", "model_unsupported", "tokenizer.json or tokenizer.model", {}),
+    ("RuntimeError: Resource temporarily unavailable", "host_limit", "ulimit -u", {}),
+    ("RuntimeError: oneCCL: coll.cpp:1 f: EXCEPTION: |CCL_SYCL| sched algorithms do not support "
+     "sycl_graph recording, please use sycl_algorithms", "ranks_not_connected", "--enforce-eager",
+     {"enforce_eager": True}),
+    ("ValueError: Failed to find a kernel that can implement the ScaledMM linear layer. Reasons: ",
+     "device_unsupported", "--linear-backend and VLLM_DISABLED_KERNELS left out", {}),
     ("RuntimeError: Failed to find function aclmdlRICaptureBegin", "device_unreachable",
      "of one release", {}),
     ("RuntimeError: GetDevice:x.ts:60 NPU function error: aclrtGetCurrentContext(&d), error code "

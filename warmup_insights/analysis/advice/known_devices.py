@@ -312,8 +312,8 @@ ROWS: tuple[KnownError, ...] = (
         (r"Failed to find a kernel that can implement the (\w{1,40})",
          "No kernel of this build does what the quantisation needs on this device",
          (Way("what the lines under the error name for each kernel: a setting, or the "
-              "capability that it needs; VLLM_DISABLED_KERNELS unset", "slower kernels, where "
-              "one is forced"),
+              "capability that it needs; --linear-backend and VLLM_DISABLED_KERNELS left out: "
+              "they leave kernels untried", "slower kernels, where one is forced"),
           OTHER_BUILD, OTHER_WEIGHTS)),
         (r"b\.shape\[0\] % 16 == 0 and b\.shape\[1\] % 16 == 0",
          "A CUTLASS kernel of 8 bits needs layers of sizes that are multiples of 16",

@@ -296,9 +296,11 @@ ROWS: tuple[KnownError, ...] = (
          r"(?:^|[\s.])MemoryError\b(?!: Not enough space in the data buffer)|Too large swap space",
          "The host has too little memory, not the device",
          (_MORE_HOST,)),
-        (r"can't start new thread|pthread_create failed|Errno 11\b",
+        (r"can't start new thread|pthread_create failed|Errno 11\b|"
+         r"^(?:\w{1,40}: )?Resource temporarily unavailable",
          "The process may start no more threads",
-         (Way("a higher limit of processes (--pids-limit, ulimit -u), OMP_NUM_THREADS=1"),)),
+         (Way("a higher limit of processes (--pids-limit, ulimit -u), processes of earlier starts "
+              "ended, OMP_NUM_THREADS=1"),)),
         (r"getpwuid\(\): uid not found",
          "The user of the process has no name in the image (/etc/passwd), which torch looks up",
          (Way("USER with any name, and HOME on a volume that this user may write; "
@@ -642,7 +644,7 @@ ROWS: tuple[KnownError, ...] = (
           Way("tokenizer.json in the folder of the model, which is read without it"))),
         (r"instantiate the backend tokenizer|"
          r"Can't load tokenizer|load vocabulary|[Ss]entence[Pp]iece|[Tt]iktoken|"
-         r"model_file or model_proto must be",
+         r"model_file or model_proto must be|TypeError: not a string$",
          "The tokenizer of the model cannot be loaded",
          (Way("the files of the tokenizer (tokenizer.json or tokenizer.model, "
               "tokenizer_config.json) in the folder of the model, where they are missing"),
@@ -845,7 +847,7 @@ ROWS: tuple[KnownError, ...] = (
          _NO_KERNELS,
          (_FOR_THIS_DEVICE, _AS_BUILT)),
         (r"No module named '?vllm\._|_OpNamespace|Could not run '_\w{0,20}C\w{0,20}::|"
-         r"name 'vllm_(?:cache_)?ops' is not defined",
+         r"name 'vllm_(?:cache_)?ops' is not defined|instantiate class '_\w{0,20}C\.",
          "The compiled part of vLLM is missing, was built for another device or torch, or lacks an "
          "operation there",
          (_AS_BUILT,

@@ -218,6 +218,12 @@ ROWS: tuple[KnownError, ...] = (
               "the start has them: memory that is mapped anew is of no such type",
               "more fragments; the engine cannot sleep"),
           Way("torch, oneCCL and the driver as the release of vLLM names them", "another image"))),
+        (r"do not support sycl_graph recording",
+         "oneCCL cannot record this collective into a SYCL graph",
+         (Way.that_sets("no graphs: slower decodes", enforce_eager=True),
+          Way("splitting_ops of --compilation-config with the collective, which leaves it outside "
+              "of the graphs", "smaller graphs"),
+          Way("an oneCCL and torch as new as the release of vLLM names them", "another image"))),
         (r"oneCCL|ProcessGroupXCCL",
          "The library between the Intel devices failed",
          (Way("/dev/dri and /dev/dri/by-path in the container (--device /dev/dri -v "

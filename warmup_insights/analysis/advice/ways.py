@@ -29,7 +29,8 @@ CPU_CACHE = "VLLM_CPU_KVCACHE_SPACE"
 MIN_TOKENS = 1024
 """Smaller steps than this make prompts slow."""
 _OF_4_BITS = re.compile(
-    r"awq|gptq|(?:nv|mx|_)fp4|int4|w4a(?:4|8|16)\b|[-_]4-?bit", re.IGNORECASE
+    r"awq|gptq|(?:nv|mx|_)fp4|int4|w4(?:a(?:4|8|16)|g\d{1,4})\b|[-_]4-?bit",
+    re.IGNORECASE,
 )
 _OF_8_BITS = re.compile(r"int8|w8a(?:8|16)\b|[-_]8-?bit", re.IGNORECASE)
 _DUMMIES = re.compile(
