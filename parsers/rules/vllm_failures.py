@@ -167,6 +167,8 @@ _NAMES = (
 )  # fmt: skip
 _WITHOUT_TEXT = ("AssertionError", "NotImplementedError", "MemoryError", "EOFError")
 """Errors that are raised without a text."""
+_PROGRAMS = r"(?:python|vllm|VLLM|pt_main_thread|ray::)"
+"""How the names begin that the kernel has for processes of vLLM."""
 _NO_REPORT = r"(?!E {3})"
 """pytest begins the lines of its report so: of any test, long after the engine that failed."""
 
@@ -362,11 +364,31 @@ FAILURE_RULES: tuple[LineRule, ...] = (
         ),
         levels=("ERROR", "CRITICAL"),
         hint=(
-            "out of memory",
+            "ut of memory",
             "synStatus",
             "FATAL ERROR",
             "Allocation failed for size",
             "RESOURCE_EXHAUSTED",
+        ),
+    ),
+    line_rule(
+        "failure_memory_named",
+        # The codes of CUDA, HIP and Level Zero, the C++ library and the system.
+        rf"(?!{_ERROR}: ).{{0,300}}?(?:OutOfMemory|OUT_OF_(?:DEVICE_)?MEMORY|std::bad_alloc|"
+        r"Cannot allocate memory|Out Of Memory).{0,200}",
+        _failure(None),
+        Sample(
+            "ERROR 07-16 19:47:26 [worker.py:10] the driver returned "
+            "CUDA_ERROR_OUT_OF_MEMORY",
+            {"message": "the driver returned CUDA_ERROR_OUT_OF_MEMORY"},
+        ),
+        levels=("ERROR", "CRITICAL"),
+        hint=(
+            "OutOfMemory",
+            "OUT_OF_",
+            "std::bad_alloc",
+            "Cannot allocate memory",
+            "Out Of Memory",
         ),
     ),
     hpu_rule(
@@ -675,6 +697,25 @@ FAILURE_RULES: tuple[LineRule, ...] = (
             "./serve.sh: line 19: 124064 Killed                  vllm serve a/b",
             {"kind": "killed"},
         ),
+    ),
+    line_rule(
+        "killed_on_host",
+        # Linux `mm/oom_kill.c`, behind what `dmesg` or a journal puts in front; Slurm's
+        # `slurmstepd` and `srun`; kubectl.
+        rf"\b[Oo]ut of memory: Kill(?:ed)? process \d{{1,9}} \({_PROGRAMS}.{{0,200}}|"
+        rf"\boom-kill:constraint=.{{1,400}},task={_PROGRAMS}|"
+        r"^(?:slurmstepd: error: Detected \d{1,6} oom[-_]kill event|"
+        r"srun: error: [^:]{1,80}: tasks? [\d,-]{1,80}: Out Of Memory|"
+        r"command terminated with exit code 137$|"
+        r" {0,40}\"reason\": \"OOMKilled\",?$)",
+        _failure("killed"),
+        Sample(
+            "[ 9123.45] Out of memory: Killed process 712 (VLLM::EngineCor) "
+            "total-vm:99kB",
+            {"kind": "killed"},
+        ),
+        levels=(NO_LEVEL,),
+        anywhere=True,
     ),
     line_rule(
         "killed_worker",

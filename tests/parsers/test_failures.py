@@ -155,6 +155,50 @@ def test_a_kill_that_a_supervisor_states_ends_the_start(words):
     assert failure.failure == "killed"
 
 
+@pytest.mark.parametrize(
+    "words",
+    [
+        "Jul 16 10:01:00 node1 kernel: Out of memory: Killed process 7 (python3) total-vm:9kB",
+        "[91.2] Memory cgroup out of memory: Killed process 7 (VLLM::EngineCor) total-vm:9kB",
+        "oom-kill:constraint=CONSTRAINT_MEMCG,nodemask=(null),task=python3,pid=7,uid=0",
+        "slurmstepd: error: Detected 1 oom-kill event(s) in StepId=8.batch.",
+        "slurmstepd: error: Detected 2 oom_kill events in StepId=8.0. Some of the step tasks "
+        "have been OOM Killed.",
+        "srun: error: node1: task 0: Out Of Memory",
+        "command terminated with exit code 137",
+        '  "reason": "OOMKilled",',
+    ],
+)
+def test_a_kill_for_want_of_host_memory_ends_the_start(words):
+    (failure,) = of(Failure, events(f"{START}{words}\n"))
+    assert failure.failure == "killed"
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        "[91.2] Out of memory: Killed process 9 (postgres) total-vm:9kB",
+        "oom-kill:constraint=CONSTRAINT_MEMCG,nodemask=(null),task=postgres,pid=9,uid=0",
+    ],
+)
+def test_a_kill_of_another_program_fails_no_start(words):
+    assert not of(Failure, events(f"{START}{words}\n"))
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        "Out of memory", "Out Of Memory", "hipErrorOutOfMemory",
+        "CUDA_ERROR_OUT_OF_MEMORY", "UR_RESULT_ERROR_OUT_OF_DEVICE_MEMORY",
+        "std::bad_alloc", "Cannot allocate memory", "RESOURCE_EXHAUSTED: no room",
+    ],
+)  # fmt: skip
+def test_a_logged_want_of_memory_is_the_cause_however_it_is_spelt(words):
+    text = CORE.format(5, f"the allocator states: {words}")
+    (failure,) = of(Failure, events(f"{START}{text}\n{FAILED}"))
+    assert (failure.failure, failure.line) == ("out_of_memory", 3)
+
+
 def test_an_engine_that_dies_while_serving_did_start():
     found = events(START + READY + DEAD)
     assert of(Failure, found) == []

@@ -21,7 +21,8 @@ _NO_CACHE_WORDS = (
     "cannot fit both kv pools", "exceeds total_hbm_limit_cap_gb",
 )  # fmt: skip
 _MEMORY_WORDS = (
-    "out of memory", "outofmemory", "resource_exhausted", "allocation failed for size",
+    "out of memory", "outofmemory", "out_of_memory", "resource_exhausted",
+    "allocation failed for size",
     # The Gaudi bridge, of the memory that recipes work in (`synapse_helpers/device.cpp`).
     "workspace allocation of size",
     # vLLM `v1/worker/utils.py request_memory`, `v1/worker/cpu_worker.py`,
