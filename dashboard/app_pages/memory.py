@@ -91,7 +91,8 @@ def _more(rows: pd.DataFrame) -> None:
     summary = data.summary(newest)
     with widgets.card(
         "Too few configurations to choose from",
-        "Three runs are needed that state two of these: share of buckets with a graph, "
+        "Three runs are needed that state two of these: "
+        f"{BY_NAME['captured_percent'].title}, "
         "KV cache tokens or blocks, and a time to ready, of the warm-up or of the engine's "
         "initialisation.",
     ):

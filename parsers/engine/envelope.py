@@ -201,12 +201,6 @@ class Record(msgspec.Struct, gc=False):
         return self.file is not None or self.process is not None or self.pid is not None
 
     @property
-    def is_dated_itself(self) -> bool:
-        """Whether it has a date in front and no head: of another program, unless a log
-        shipper puts one before every line."""
-        return self.outer is not None and not self.is_headed
-
-    @property
     def is_error(self) -> bool:
         """Whether a logger printed it as an error."""
         return self.level in ("ERROR", "CRITICAL")

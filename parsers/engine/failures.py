@@ -203,7 +203,7 @@ def _is_frame_of_package(*lines: Matched) -> bool:
     return all(isinstance(item, PackageFrame) for item in made)
 
 
-INSIDE = frozenset(
+_INSIDE = frozenset(
     {
         ("profile_run", "compile"),
         *product(
@@ -220,6 +220,13 @@ INSIDE = frozenset(
 )
 """What a traceback shows, and the part of it that lines had named: the profiling run
 compiles, and a warm-up goes through buckets, the sampler and the defragmenter."""
+
+
+def stage_of(frame: str | None, named: str | None) -> str | None:
+    """The stage that a frame shows, or the part of it that lines had named."""
+    return named if frame is None or (frame, named) in _INSIDE else frame
+
+
 _LOOKED_FOR = re.compile(
     r"(?:KeyError|IndexError|StopIteration|json\.decoder\.JSONDecodeError)\b"
 )
@@ -369,7 +376,7 @@ class Failures:
                 phase = phase if is_of_start else AT_WORK
             elif made.phase and made.phase != EXECUTING and not is_of_start:
                 is_of_start = True
-                phase = phase if (made.phase, phase) in INSIDE else made.phase
+                phase = stage_of(made.phase, phase)
             self._causes[place] = dataclasses.replace(
                 cause, module=module, phase=phase, is_of_start=is_of_start
             )

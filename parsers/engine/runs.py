@@ -337,7 +337,8 @@ class OpenRun:
     ) -> FailureLine:
         """An error without a logger, with a mark where another actor of Ray printed it
         than those with lines of the engine, or the program that started them, and where a
-        page names it below the log of a start that captured its graphs (`is_quoted`)."""
+        page names it below the log of a start that captured its graphs (`is_quoted`). That a
+        process which an engine starts logged it is kept."""
         name = record.process
         self._has_failed_child |= record.is_error and (
             (name or "").startswith(_CHILDREN) or module_of(record.file) in _OF_CHILDREN
@@ -681,9 +682,11 @@ class OpenRun:
         return (*marks, *self._gaps_before()) if is_own and has_gaps else marks
 
     def _note_until(self, time: float, record: Record, *, is_own: bool) -> None:
-        """Keep the time of a line that is not of another program."""
-        self._is_shipped |= record.is_headed and record.outer is not None
-        if is_own or self._is_shipped or not record.is_dated_itself:
+        """Keep the time of a line that is not of another program: what has a date in front
+        and no head is, unless a log shipper puts one before every line."""
+        is_dated = record.outer is not None
+        self._is_shipped |= is_dated and record.is_headed
+        if is_own or self._is_shipped or record.is_headed or not is_dated:
             self._shown_until = max(self._shown_until, time)
 
     def _behind_import(self, time: float, line: int, record: Record) -> Iterator[Event]:

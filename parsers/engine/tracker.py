@@ -11,7 +11,7 @@ from statistics import fmean
 import msgspec
 
 from parsers.engine.convert import CUT_WORD
-from parsers.engine.failures import INSIDE, Failures, names_engine
+from parsers.engine.failures import Failures, names_engine, stage_of
 from parsers.engine.serving import BenchCollector, Usage
 from parsers.engine.signals import (
     AT_WORK,
@@ -394,11 +394,9 @@ class RunTracker:
                 phase = at.stage if is_before else bar_phase(at) or at.stage
                 if at.step is not None:
                     phase = at.step.signal.phase
-                if state.frame and (state.frame, phase) not in INSIDE:
-                    phase = state.frame
                 is_of_start = state.frame not in (None, AT_WORK)
                 self.failures.take(
-                    made, origin, phase, is_of_start=is_of_start,
+                    made, origin, stage_of(state.frame, phase), is_of_start=is_of_start,
                     module=module,
                 )  # fmt: skip
                 state.module = None

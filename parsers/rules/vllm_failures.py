@@ -354,29 +354,16 @@ FAILURE_RULES: tuple[LineRule, ...] = (
     ),
     line_rule(
         "failure_memory",
-        rf"(?!{_ERROR}: ).{{0,300}}?(?:[Oo]ut of memory|synStatus|FATAL ERROR ::|"
-        r"Allocation failed for size::|RESOURCE_EXHAUSTED).{0,600}",
+        # With the codes of CUDA, HIP and Level Zero, the C++ library and the system.
+        rf"(?!{_ERROR}: ).{{0,300}}?(?:[Oo]ut [Oo]f [Mm]emory|OutOfMemory|"
+        r"OUT_OF_(?:DEVICE_)?MEMORY|std::bad_alloc|Cannot allocate memory|synStatus|"
+        r"FATAL ERROR ::|Allocation failed for size::|RESOURCE_EXHAUSTED).{0,600}",
         _failure(None),
         Sample(
             "ERROR 07-16 19:47:26 [hpu_worker.py:10] FATAL ERROR :: MODULE:PT_DEVMEM "
             "Allocation failed for size::268435456 (256)MB",
             {"kind": None, "is_bare": False},
         ),
-        levels=("ERROR", "CRITICAL"),
-        hint=(
-            "ut of memory",
-            "synStatus",
-            "FATAL ERROR",
-            "Allocation failed for size",
-            "RESOURCE_EXHAUSTED",
-        ),
-    ),
-    line_rule(
-        "failure_memory_named",
-        # The codes of CUDA, HIP and Level Zero, the C++ library and the system.
-        rf"(?!{_ERROR}: ).{{0,300}}?(?:OutOfMemory|OUT_OF_(?:DEVICE_)?MEMORY|std::bad_alloc|"
-        r"Cannot allocate memory|Out Of Memory).{0,200}",
-        _failure(None),
         Sample(
             "ERROR 07-16 19:47:26 [worker.py:10] the driver returned "
             "CUDA_ERROR_OUT_OF_MEMORY",
@@ -384,11 +371,16 @@ FAILURE_RULES: tuple[LineRule, ...] = (
         ),
         levels=("ERROR", "CRITICAL"),
         hint=(
+            "ut of memory",
+            "ut Of Memory",
             "OutOfMemory",
             "OUT_OF_",
             "std::bad_alloc",
             "Cannot allocate memory",
-            "Out Of Memory",
+            "synStatus",
+            "FATAL ERROR",
+            "Allocation failed for size",
+            "RESOURCE_EXHAUSTED",
         ),
     ),
     hpu_rule(

@@ -554,8 +554,7 @@ def cache_text(summary: RunSummary) -> str | None:
 def _cache_words(summary: RunSummary, name: str, state: str) -> str:
     """What a cache gave. That graphs were compiled is no miss where no line names the cache: the
     line that it is off may be that of an engine beside this one."""
-    made = summary.compile
-    is_named = made is None or made.directory is not None or made.saved_to is not None
+    is_named = summary.compile is None or summary.compile.names_cache
     if name == "torch_compile" and state == "missed" and not is_named:
         return "no graph from a torch.compile cache"
     return f"{_CACHES[name]} {state}"

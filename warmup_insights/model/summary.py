@@ -706,6 +706,11 @@ class CompileFacts(Part):
     """Where it saved a whole compiled function (AOT) for later ones."""
 
     @property
+    def names_cache(self) -> bool:
+        """Whether a line names where compiled code of earlier starts is kept."""
+        return self.directory is not None or self.saved_to is not None
+
+    @property
     def hash(self) -> str | None:
         """The part of the directory's name that is the key of the cache."""
         found = _CACHE_HASH.search(self.directory or "")

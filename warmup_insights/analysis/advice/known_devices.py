@@ -87,12 +87,14 @@ _GIVE_AMD = Way(
     "render), in Kubernetes a limit of amd.com/gpu; check HIP_VISIBLE_DEVICES and "
     "ROCR_VISIBLE_DEVICES (`rocm-smi` in the container)"
 )
-_IF_AMD = replace(_GIVE_AMD, devices=("rocm",))
-_IF_INTEL = Way(
+_GIVE_INTEL = Way(
     "give the container the devices: --device /dev/dri and -v /dev/dri/by-path:/dev/dri/by-path; "
     "check ZE_AFFINITY_MASK (`xpu-smi discovery` in the container)",
     devices=("xpu",),
 )
+_GIVE_DEVICES = (
+    _GIVE_GPUS, _IF_GAUDI, replace(_GIVE_AMD, devices=("rocm",)), _GIVE_INTEL,
+)  # fmt: skip
 _RAY_TASK = Way(
     "num_gpus for the task or actor that starts the engine, where Ray started it: Ray hides the "
     "devices from one that requests none",
@@ -477,7 +479,7 @@ ROWS: tuple[KnownError, ...] = (
               "newer vLLM"),)),
         (r"Failed to infer device type",
          "vLLM found no device that it was built for",
-         (_GIVE_GPUS, _IF_GAUDI, _IF_AMD, _IF_INTEL,
+         (*_GIVE_DEVICES,
           Way("vLLM, or its plugin, as built for the device, with torch's part for it (Gaudi: "
               "habana-torch-plugin of the driver's release; `pip list`; `python -c 'import "
               "torch; print(torch.version.cuda)'`)", "another environment"),
@@ -501,7 +503,7 @@ ROWS: tuple[KnownError, ...] = (
          r"no CUDA-capable device|NVMLError(?!_InvalidArgument)|Failed to initialize NVML|"
          r"Torch not compiled with CUDA|libcuda\.so",
          "The process has no device",
-         (_GIVE_GPUS, _IF_GAUDI, _IF_AMD, _IF_INTEL, _RAY_TASK,
+         (*_GIVE_DEVICES, _RAY_TASK,
           Way("a torch that was built for the device (`python -c 'import torch; "
               "print(torch.version.cuda)'`)", "another environment"),
           _DRIVER_LIBRARIES,

@@ -164,7 +164,7 @@ def compile_cache(facts: RunFacts, start: Start) -> Iterator[Finding]:
     if not is_dominant and not start.is_long(spent):
         return
     where = compiled.saved_to or compiled.directory or ""
-    is_off = _is_off(facts.summary) or is_off_beside(facts)
+    is_off = _is_off(facts.summary) or _is_off_beside(facts)
     is_kept = not is_off and (
         bool(_HOME.match(where))
         or any(_loaded(other, where) for other in facts.history if where)
@@ -320,11 +320,11 @@ def _is_off(summary: RunSummary) -> bool:
     return is_set or summary.start.caches.get("torch_compile") == "off"
 
 
-def is_off_beside(facts: RunFacts) -> bool:
+def _is_off_beside(facts: RunFacts) -> bool:
     """Whether an engine of the same model that started at the same time states that the cache is
     off, and this one names none: of equal lines of several engines a log may hold one (Ray)."""
     summary, compiled = facts.summary, facts.summary.compile
-    if compiled is None or compiled.directory or compiled.saved_to:
+    if compiled is None or compiled.names_cache:
         return False
     same = (summary.engine, summary.model)
     return any(

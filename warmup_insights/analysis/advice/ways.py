@@ -387,8 +387,8 @@ def smaller_batch(facts: RunFacts, found: Failed) -> Iterator[Way]:
         yield Way.that_sets(price, max_num_seqs=value)
     else:
         name = "VLLM_PROMPT_BS_BUCKET_MAX"
-        price = f"more than {count_of(value, 'prompt')} at once compile when they come, and "
-        price += "need the memory then"
+        more = f"more than {count_of(value, 'prompt')} at once"
+        price = f"{more} compile when they come, and need the memory then"
         is_read = not (facts.summary.engine.version or "").startswith("0.10.")
         changes = {name: value} if is_read else {}
         yield Way(f"{name}={value}", price, changes)

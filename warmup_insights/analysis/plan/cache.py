@@ -25,6 +25,7 @@ from typing import Any
 
 from warmup_insights.analysis.plan.memory import (
     divide_memory,
+    has_no_cache,
     has_one_kind,
     is_profile_kept,
     longest_request,
@@ -133,9 +134,8 @@ class CachePlanner:
                 f"A device of {format_bytes(device_bytes)} does not hold the KV cache of "
                 "the run; give the memory of its device, such as 96GiB"
             )
-        failure = summary.failure
-        total = memory.total_bytes or device_bytes
-        total = total or (None if failure is None else failure.stated.total_bytes)
+        of_error = summary.failure and summary.failure.stated.total_bytes
+        total = memory.total_bytes or device_bytes or of_error
         if total is None and memory.usable_bytes and self.utilization:
             total = round(memory.usable_bytes / self.utilization)
         self._total = total
@@ -406,7 +406,7 @@ class CachePlanner:
         self, outcome: str | None, changed: set[str], part: float | None
     ) -> str | None:
         """An outcome by the figures, less what the run itself shows to be otherwise."""
-        if self._has_no_cache and outcome != "no_kv_cache":
+        if has_no_cache(self.summary) and outcome != "no_kv_cache":
             return None
         if self.summary.status == "finished" and not changed:
             return "fits"
@@ -418,12 +418,6 @@ class CachePlanner:
             return "ran_out"
         # What it failed of may take as much from a smaller cache.
         return None if outcome == "fits" else outcome
-
-    @property
-    def _has_no_cache(self) -> bool:
-        """Whether the run states that no memory of the device is left for its cache."""
-        size = self._memory.kv_cache_bytes
-        return size is not None and size <= 0
 
     def _outcome(
         self,
@@ -476,7 +470,7 @@ class CachePlanner:
                 "The run ended at its KV cache: tokens follow from the sizes of its error, and "
                 "what graphs take was not seen."
             )
-        if self._has_no_cache:
+        if has_no_cache(self.summary):
             yield "The run states that no memory was left for its KV cache."
         if self.summary.synthetic:
             yield "The run is synthetic: its figures were never measured."
@@ -524,20 +518,22 @@ class CachePlanner:
 
 def _without_cache(summary: RunSummary) -> str:
     """Why nothing can be planned, with what an error states of the cache."""
-    text = "This run states neither tokens nor blocks of its KV cache, so nothing can be planned"
+    why, remedy = "", "plan from a run that got as far as allocating it"
     failure = summary.failure
-    if failure is None:
-        return f"{text}; plan from a run that got as far as allocating it"
-    stated = failure.stated
-    if stated.max_model_len and stated.estimated_model_len:
-        text += (
-            f": its error states that a request of {format_count(stated.max_model_len)} tokens "
-            f"does not fit, and estimates that one of "
-            f"{format_count(stated.estimated_model_len)} does"
+    if failure is not None:
+        remedy += ", and see `warmup-insights advise` for this one"
+        length, fitting = (
+            failure.stated.max_model_len,
+            failure.stated.estimated_model_len,
         )
+        if length and fitting:
+            why = (
+                f": its error states that a request of {format_count(length)} tokens does "
+                f"not fit, and estimates that one of {format_count(fitting)} does"
+            )
     return (
-        f"{text}; plan from a run that got as far as allocating it, and see "
-        "`warmup-insights advise` for this one"
+        "This run states neither tokens nor blocks of its KV cache, so nothing can be "
+        f"planned{why}; {remedy}"
     )
 
 

@@ -52,7 +52,7 @@ def _block_bytes(summary: RunSummary) -> tuple[int, tuple[float, float]]:
             "This run does not state how its memory was divided and how many KV blocks it "
             "got; plan from a run that started on HPU or with `warmup-insights run`"
         )
-    if memory.kv_cache_bytes is not None and memory.kv_cache_bytes <= 0:
+    if has_no_cache(summary):
         raise InputError(
             "This run states that no memory was left for its KV cache, so what its blocks "
             "take is unknown; plan from another"
@@ -218,6 +218,12 @@ def has_one_kind(
     sizes = (block_size,) if block_size else USUAL_BLOCKS
     takes = (taken_tokens(summary, length, size) for size in sizes)
     return any(abs(full - tokens / taken) <= _ROUNDING for taken in takes)
+
+
+def has_no_cache(summary: RunSummary) -> bool:
+    """Whether the run states that no memory of the device is left for its KV cache."""
+    size = summary.memory_or_none.kv_cache_bytes
+    return size is not None and size <= 0
 
 
 def with_cache_of_error(summary: RunSummary) -> RunSummary:
