@@ -9,8 +9,8 @@ from collections import Counter
 from dataclasses import dataclass
 from pathlib import Path
 
+from warmup_insights.drainer import open_store
 from warmup_insights.model.events import WarmupStep, kind_of
-from warmup_insights.storage.store import EventStore
 
 ROOT = Path(__file__).resolve().parents[2]
 STANDIN = Path(__file__).with_name("standin")
@@ -37,12 +37,12 @@ class Ran:
         return next(line[len(word) + 1 :] for line in lines if line.startswith(word))
 
     def runs(self):
-        with EventStore(self.database, read_only=True) as store:
+        with open_store(self.database) as store:
             return store.runs()
 
     def events(self, *kinds, rank=None, run=0):
         """Events of a run, newest run first; of one rank if asked for."""
-        with EventStore(self.database, read_only=True) as store:
+        with open_store(self.database) as store:
             run_id = store.runs()[run].run_id
             found = [
                 e for e in store.events(run_id) if not kinds or kind_of(e) in kinds
@@ -98,17 +98,23 @@ def start_standin(version, folder, **more):
     return process, Ran(version, 0, "", "", database)
 
 
-def run_standin(version, folder, *, records=True, timeout=600, **more):
-    """Start the stand-in engine, serve its steps, and wait for its end."""
+def run_standin(version, folder, *, records=True, drained=False, **more):
+    """Start the stand-in engine, serve its steps, and wait for its end.
+
+    If `drained`, a process of its own stores the events, and its messages are in stderr;
+    else whoever reads them does.
+    """
     database = Path(folder) / "runs.db"
     ours = {"WARMUP_INSIGHTS_DB": str(database), "WARMUP_INSIGHTS_SYNTHETIC": "1"}
+    if not drained:
+        ours["STANDIN_UNDRAINED"] = "1"
     done = subprocess.run(
         [sys.executable, "-m", "standin.drive"],
         env=environment(version, **{**(ours if records else {}), **more}),
         cwd=folder,
         capture_output=True,
         text=True,
-        timeout=timeout,
+        timeout=600,
         check=False,
     )
     return Ran(version, done.returncode, done.stdout, done.stderr, database)

@@ -27,6 +27,7 @@ from warmup_insights.analysis.plan.regenerate import bucketing_inputs
 from warmup_insights.analysis.summary import Folded, summarize
 from warmup_insights.bucketing.settings import settings_from_mapping
 from warmup_insights.bucketing.versions import version_of_run
+from warmup_insights.drainer import open_store
 from warmup_insights.errors import InputError
 from warmup_insights.ingest.single import ingest_path
 from warmup_insights.model.events import Event, GraphCaptured, WarmupStep
@@ -90,7 +91,7 @@ def start(version: str, case: str) -> BothWays:
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
         ran = run_standin(version, folder, **CASES[case])
-        with EventStore(ran.database, read_only=True) as store:
+        with open_store(ran.database) as store:
             (run,) = store.runs()
             events = list(store.events(run.run_id))
         log = folder / "engine.log"

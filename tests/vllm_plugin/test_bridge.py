@@ -14,9 +14,9 @@ import pytest
 from tests.vllm_plugin.listening import of_kind, session_with_list
 from tests.vllm_plugin.running import STANDIN, run_standin
 from warmup_insights.analysis.summary.fold import summarize
+from warmup_insights.drainer import open_store
 from warmup_insights.model.events import Note, RecipeCompiled, RuntimeCompile
 from warmup_insights.model.figures import BY_NAME
-from warmup_insights.storage.store import EventStore
 from warmup_insights.vllm_plugin import device
 from warmup_insights.vllm_plugin.hpu import bridge
 from warmup_insights.vllm_plugin.state import Step
@@ -29,7 +29,7 @@ def ran(tmp_path_factory):
 
 
 def folded(ran):
-    with EventStore(ran.database, read_only=True) as store:
+    with open_store(ran.database) as store:
         (run,) = store.runs()
         return summarize(run, store.events(run.run_id))
 

@@ -149,7 +149,7 @@ def test_the_end_of_the_engine_does_not_wait_for_a_locked_database(tmp_path):
 
 
 def test_a_run_of_the_standin_leaves_no_file(tmp_path):
-    ran = run_standin("v0_26", tmp_path, STANDIN_STEPS="[]")
+    ran = run_standin("v0_26", tmp_path, drained=True, STANDIN_STEPS="[]")
     assert ran.exit_code == 0
     assert ran.runs()[0].status == "finished"
     assert list(tmp_path.glob("*.events.jsonl")) == []

@@ -42,7 +42,11 @@ def test_the_engine_is_as_without_and_the_user_reads_why(case, tmp_path):
     waiting = tmp_path / "waiting"
     waiting.mkdir()
     ran = run_standin(
-        "v0_26", tmp_path, WARMUP_INSIGHTS_DB=database, TMPDIR=str(waiting)
+        "v0_26",
+        tmp_path,
+        drained=True,
+        WARMUP_INSIGHTS_DB=database,
+        TMPDIR=str(waiting),
     )
     plain = run_standin("v0_26", tmp_path, records=False)
     assert ran.exit_code == plain.exit_code == 0

@@ -19,7 +19,9 @@ PARTS = ("sampler_warmup", "defrag_warmup", "prompt_warmup", "decode_warmup")
 
 @pytest.fixture(scope="module", params=VERSIONS)
 def ran(request, tmp_path_factory):
-    return run_standin(request.param, tmp_path_factory.mktemp(request.param))
+    return run_standin(
+        request.param, tmp_path_factory.mktemp(request.param), drained=True
+    )
 
 
 def steps_of(ran, phase, **more):

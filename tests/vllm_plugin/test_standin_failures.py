@@ -129,7 +129,7 @@ def test_an_error_at_the_start_leaves_the_engine_alone(tmp_path):
 def test_a_database_that_cannot_be_written_becomes_a_file(tmp_path):
     broken = tmp_path / "runs.db"
     broken.write_text("this is no database", encoding="utf-8")
-    ran = run_standin("v0_26", tmp_path)
+    ran = run_standin("v0_26", tmp_path, drained=True)
     assert ran.exit_code == 0
     assert broken.read_text(encoding="utf-8") == "this is no database"
     (kept,) = tmp_path.glob("*.events.jsonl")
@@ -147,7 +147,9 @@ def test_without_a_drainer_events_wait_in_a_file(place, tmp_path):
         "no drainer": {f"{PLUGIN}.session:_START": "raise SystemExit"},
         "no interpreter": {"sys:executable": ""},
     }
-    ran = run_standin("v0_26", tmp_path, STANDIN_SET=json.dumps(broken[place]))
+    ran = run_standin(
+        "v0_26", tmp_path, drained=True, STANDIN_SET=json.dumps(broken[place])
+    )
     assert ran.exit_code == 0
     is_known = place == "no interpreter"
     assert ran.stderr.count("Recorded events wait in their files") == is_known

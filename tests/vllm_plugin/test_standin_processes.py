@@ -74,6 +74,7 @@ def test_two_ranks_write_into_postgres(postgres_url, tmp_path):
     ran = run_standin(
         "v0_26",
         tmp_path,
+        drained=True,
         WARMUP_INSIGHTS_DB=postgres_url,
         VLLM_ENABLE_V1_MULTIPROCESSING="1",
         STANDIN_TP="2",

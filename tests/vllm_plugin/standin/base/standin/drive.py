@@ -2,7 +2,8 @@
 
 `STANDIN_STEPS` (JSON list of steps, each a list of [query, context]), `STANDIN_SET`
 (JSON, `module:NAME` to value), `STANDIN_BREAK` (`module:name` that raises from now on),
-`STANDIN_TWICE` (start a second engine), `STANDIN_EAGER`, `STANDIN_TP`.
+`STANDIN_TWICE` (start a second engine), `STANDIN_EAGER`, `STANDIN_TP`,
+`STANDIN_UNDRAINED` (the process that drains ends at once: events wait in their files).
 """
 
 from __future__ import annotations
@@ -21,6 +22,10 @@ def fail(*args, **kwargs):
 
 def prepare():
     """What a test changes in the stand-in, or in the plugin, of this process."""
+    if os.environ.get("STANDIN_UNDRAINED"):
+        from warmup_insights.vllm_plugin import session
+
+        session._START = "raise SystemExit"
     for target, value in json.loads(os.environ.get("STANDIN_SET", "{}")).items():
         module, name = target.split(":")
         value = (
