@@ -97,6 +97,7 @@ def test_without_pandas_frames_are_lists(monkeypatch):
     assert run.buckets()[0]["phase"] == run.rows[0].phase
 
 
+@pytest.mark.long
 def test_the_notebook_of_the_documentation_runs(monkeypatch):
     monkeypatch.setenv("PYTHONPATH", str(ROOT))
     book = nbformat.read(ROOT / "docs" / "notebook.ipynb", as_version=4)

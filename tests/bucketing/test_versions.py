@@ -157,6 +157,7 @@ def test_unified_attention_is_refused_only_where_it_exists():
     assert make_settings(env).use_bucketing
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("strategy", ["true", "false"])
 def test_early_settings_that_would_fill_the_memory_are_refused(strategy):
     env = {"VLLM_EXPONENTIAL_BUCKETING": strategy}

@@ -60,6 +60,7 @@ def test_a_simulated_device_states_that_nothing_is_measured(tmp_path):
     assert "simulated: nothing is measured" in done.stdout
 
 
+@pytest.mark.long
 def test_a_device_that_is_not_there_is_one_wrong_check(tmp_path):
     done, path = run(tmp_path, "hpu")
     assert done.exit_code == 1

@@ -60,6 +60,7 @@ def lacking(*arguments: str, folder: Path) -> subprocess.CompletedProcess[str]:
     )  # fmt: skip
 
 
+@pytest.mark.long
 def test_logs_are_read_stored_and_shown(tmp_path: Path) -> None:
     """Commands on logs work without what Windows lacks."""
     commands = (

@@ -34,6 +34,7 @@ def sweep(db, *arguments, fixed=SIMULATED):
     return invoke("sweep", "--db", db, *arguments, *fixed)
 
 
+@pytest.mark.long
 def test_a_grid_is_run_resumed_and_reported(tmp_path):
     db = tmp_path / "s.db"
     grid = ("--name", "memory", "--gpu-memory-utilization", "0.5,0.9")

@@ -36,6 +36,7 @@ def run(tmp_path):
     return invoke
 
 
+@pytest.mark.long
 def test_jobs_and_files_that_are_stored_already(run, tmp_path):
     write_logs(tmp_path / "logs", 6)
     first = run(str(tmp_path / "logs"), "--jobs", "2", "--json")

@@ -70,6 +70,7 @@ def test_many_runs_in_many_batches(tmp_path, helped):
     assert contents(tmp_path / "together.db") == contents(tmp_path / "alone.db")
 
 
+@pytest.mark.long
 def test_what_is_stored_is_not_stored_again(tmp_path, helped):
     (path,) = write_logs(tmp_path / "logs", 1)
     first = ingest(tmp_path / "runs.db", path, 2)
@@ -81,6 +82,7 @@ def test_what_is_stored_is_not_stored_again(tmp_path, helped):
     assert ingest(tmp_path / "runs.db", path, 2).state == "continued"
 
 
+@pytest.mark.long
 def test_a_log_is_stored_while_it_is_read(tmp_path, monkeypatch):
     """The process that reads waits until something of the log is stored."""
     (path,) = write_logs(tmp_path / "logs", 1, lines=12_000)
@@ -143,6 +145,7 @@ def test_what_cannot_be_read_is_a_sentence(tmp_path, monkeypatch):
         assert store.sources() == []
 
 
+@pytest.mark.long
 def test_progress_adds_up_to_the_file(tmp_path, helped, monkeypatch):
     """It is sent several times, however often this process looks at it."""
     (path,) = write_logs(tmp_path / "logs", 1, lines=40_000)

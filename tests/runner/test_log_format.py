@@ -197,7 +197,8 @@ def compare(events, parsed, dialect):
                 left, right = getattr(ours, name), getattr(theirs, name)
                 assert same(left, right), (kind.__name__, name, left, right)
             if theirs.time is not None:
-                assert 0 <= ours.time - theirs.time < 1.0, (
+                # A stamp is made of whole microseconds.
+                assert -1e-6 <= ours.time - theirs.time < 1.0, (
                     kind,
                     ours.time,
                     theirs.time,

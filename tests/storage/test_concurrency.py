@@ -7,6 +7,7 @@ from tests.storage.crowd import count_wrong, crowd
 from tests.storage.outages import record_once
 
 
+@pytest.mark.long
 def test_a_crowd_of_writers_loses_and_doubles_nothing(tmp_path):
     """`python -m tests.storage.crowd` does the same with 16 processes of 8 ranks."""
     database = str(tmp_path / "a.db")

@@ -37,6 +37,7 @@ def case(request, tmp_path):
     subprocess.run(["umount", "--lazy", str(place)], check=True)
 
 
+@pytest.mark.long
 def test_the_engine_is_as_without_and_the_user_reads_why(case, tmp_path):
     database, sentence = case
     waiting = tmp_path / "waiting"
