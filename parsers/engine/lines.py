@@ -156,6 +156,12 @@ class LineParser:
         return sum(map(len, self._events.values()))
 
     @property
+    def open_run(self) -> int | None:
+        """The ordinal of the start-up of the last line; None where none is open."""
+        run = self._stream.run
+        return None if run is None else run.ordinal
+
+    @property
     def ending(self) -> Failure | ServingFailure | None:
         """The failure of the start-up that is open, as far as it is printed."""
         run = self._stream.run

@@ -13,7 +13,8 @@ from itertools import pairwise
 import pytest
 
 import warmup_insights as wi
-from tests.helpers import ROOT
+from tests.helpers import REAL_LOGS, ROOT
+from tests.ingest.builders import SAMPLES
 from warmup_insights.analysis.remaining import remaining
 from warmup_insights.ingest.live import LiveStart, LiveState
 from warmup_insights.ingest.log import read_log
@@ -46,8 +47,10 @@ def test_each_change_is_a_state():
 def test_the_rest_of_a_stage_is_taken_at_its_own_pace():
     start = LiveStart()
     start.feed(STEP.format(0, 1))
-    assert start.feed(STEP.format(2, 2)).left_s is None  # one step is no pace
-    assert start.feed(STEP.format(3, 3)).left_s == 1.5 * 22
+    (state,) = start.feed(STEP.format(2, 2))
+    assert state.left_s is None  # one step is no pace
+    (state,) = start.feed(STEP.format(3, 3))
+    assert state.left_s == 1.5 * 22
     after = start.after_silence(31.0)
     assert (after.index, after.silence_s) == (2, 31.0)
 
@@ -85,14 +88,55 @@ def test_a_server_is_ready_when_a_line_or_silence_proves_it():
     assert (states[-1].status, states[-1].stage) == ("ready", "ready")
     quiet = LiveStart()
     for line in BEGUN:
-        last = quiet.feed(line)
-    assert last.status == "starting"
+        states = quiet.feed(line)
+    assert states[-1].status == "starting"
     assert quiet.after_silence(10.0).status == "ready"
 
 
 def test_a_restart_is_another_run():
     found = [state.run for state in wi.follow([*FAILED, *FAILED])]
     assert sorted(set(found)) == [0, 1]
+
+
+def last_states(text):
+    return {state.run: state for state in wi.follow(text.splitlines(True))}
+
+
+@pytest.mark.parametrize(
+    "logs",
+    [
+        pytest.param([p for p in SAMPLES if p.suffix == ".log"], id="samples"),
+        pytest.param(
+            sorted(REAL_LOGS.rglob("*.log")), id="real", marks=pytest.mark.long
+        ),
+    ],
+)
+def test_model_and_failure_are_those_of_the_summary(logs):
+    for log in logs:
+        data = log.read_bytes()
+        if len(data) > 1 << 20 or b"\0" in data:
+            continue
+        *_, end = read_log(io.BytesIO(data), log.name, Options(year=2026))
+        states = last_states(data.decode("utf-8", "replace"))
+        assert set(states) >= set(end.runs), log.name
+        for ordinal, folded in end.runs.items():
+            summary, state = folded.summary, states[ordinal]
+            failed, ended = summary.failure, summary.serving and summary.serving.end
+            if failed is None and ended is not None and ended.kind != "shutdown":
+                failed = ended
+            message = None if failed is None else failed.message
+            assert (state.model, state.failure) == (summary.model, message), log.name
+
+
+def test_starts_that_print_in_turn_keep_what_each_has():
+    first = [f"one  | {line}" for line in FAILED]
+    other = [f"two  | {line.replace('o/m', 'o/n')}" for line in FAILED[:2]]
+    turns = [
+        line for pair in zip(first, [*other, *other], strict=False) for line in pair
+    ]
+    states = last_states("\n".join([*turns[:4], *first[2:]]))
+    assert [states[run].model for run in sorted(states)] == ["o/m", "o/n"]
+    assert [states[run].status for run in sorted(states)] == ["failed", "starting"]
 
 
 def test_lines_that_are_no_start_give_no_state():

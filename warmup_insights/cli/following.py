@@ -229,7 +229,9 @@ class _Following:
             if self._json_lines:
                 click.echo(msgspec.json.encode(state).decode())
                 sys.stdout.flush()
-            if state.run != self._run:
+            if state.run < self._run:
+                continue  # the end of a start-up that another one followed
+            if state.run > self._run:
                 self._run, self._was_ready = state.run, False
             self._was_ready = self._was_ready or state.status == "ready"
             self._has_failed = state.status == "failed"
