@@ -304,6 +304,8 @@ class LineParser:
 
     def _read_record(self, record: Record, line: int) -> None:
         time = self._clock.time_of(record.outer, record.stamp)
+        if time is None:
+            time = self._clock.native(record.message)
         record.message = record.message.rstrip()
         if self._stream.begins_anew(record, time):
             self._read_anew()

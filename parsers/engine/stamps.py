@@ -1,6 +1,7 @@
 """Timestamps of engines and log shippers, and the clock that gives them a year.
 
 vLLM prints `MM-DD HH:MM:SS`: no year, no fraction, no zone. Log shippers print ISO 8601.
+Libraries in C++ print `MMDD HH:MM:SS.ffffff` in the local time of their process.
 """
 
 from __future__ import annotations
@@ -19,9 +20,19 @@ _OUTER = re.compile(
     r"(?P<zone>Z|[+-]\d\d:?\d\d)?\]?(?P<end> \| | \|$|[ \t]|$)"
 )
 _DATED = re.compile(
-    r"20([2-9]\d)(?:-(\d\d)-(\d\d)[T -]\d\d:\d\d:\d\d|(\d\d)(\d\d)-\d{6}\.pkl)"
+    r"20([2-9]\d)(?:-(\d\d)-(\d\d)[T -]\d\d:\d\d:\d\d|"
+    r"(\d\d)(\d\d)(?:-\d{6}\.pkl| \d\d:\d\d:\d\d\.\d{6} ))"
 )
-"""A full timestamp, or that of a dump of inputs (vLLM V0, `worker/model_runner_base.py`)."""
+"""A full timestamp, that of a dump of inputs (vLLM V0, `worker/model_runner_base.py`) or
+glog's with a year."""
+_NATIVE = re.compile(
+    r"\[?[IWEF](?P<date>\d{3,4}|20\d{6}) (?P<time>\d\d:\d\d:\d\d)\.\d{3,9} "
+    r"(?: {0,7}\d{1,9} )?(?P<file>[^\s:\]]{1,240}):\d{1,7}\]"
+)
+"""torch's in C++ (`c10/util/Logging.cpp MessageLogger`), and glog's, which torch's loggers in
+Python have as well (`torch/_logging/_internal.py`): all of `localtime`, as vLLM's own."""
+_NATIVE_FILES = (".cpp", ".cc", ".c", ".hpp", ".h", ".cu", ".cuh", ".py")
+"""Programs in Go print the same form, in the zone of their container."""
 _DATE = re.compile(
     r"\b(?:Mon|Tue|Wed|Thu|Fri|Sat|Sun) (?P<month>[A-Z][a-z]{2}) {1,2}(?P<day>\d{1,2}) "
     r"\d\d:\d\d:\d\d (?:[AP]M )?(?:[A-Z]{1,5} )?20(?P<year>[2-9]\d)\b"
@@ -267,6 +278,12 @@ class Clock:
         """The latest time of the engine's own in a line with a shipper's too."""
         self._offset: float | None = None
         """What the engine's clock lacks to that of a log shipper with a zone."""
+        self._last: float | None = None
+        """The engine's timestamp that was read last."""
+        self._native: float | None = None
+        """That of a library in C++."""
+        self._has_one_zone = False
+        """Whether one of each was within `BACK_S`: zones are further apart."""
 
     @property
     def year_from(self) -> str | None:
@@ -328,6 +345,9 @@ class Clock:
         Where a shipper got a buffer of lines late, the engine's counts, in its zone.
         """
         inner = self.seconds(stamp) if stamp else None
+        if inner is not None:
+            self._last = inner
+            self._look_at_zone()
         if outer is None:
             return inner
         if outer.has_zone and inner is not None:
@@ -346,6 +366,32 @@ class Clock:
             # How far a log shipper without a zone is from the engine's clock.
             self._shift = round((inner - outer.seconds) / 900.0) * 900.0
         return inner
+
+    def native(self, text: str) -> float | None:
+        """Seconds since the epoch of a line that a library in C++ printed in the engine's zone;
+        None before such a line stood beside one of the engine's, and in another month.
+
+        Whole ones, as the engine's are: a line that follows is not before it.
+        """
+        match = _NATIVE.match(text)
+        if match is None or self._last is None or self._offset or self._year is None:
+            return None
+        year, date = divmod(int(match["date"]), 10_000)
+        month, day = divmod(date, 100)
+        is_other = month != self._month or year not in (0, self._year)
+        if is_other or not match["file"].endswith(_NATIVE_FILES):
+            return None
+        clock = map(int, match["time"].split(":"))
+        self._native = self._stamp(self._year, month, day, *clock)
+        self._look_at_zone()
+        if self._native is None or self._native < self._last - BACK_S:
+            return None
+        return self._native if self._has_one_zone else None
+
+    def _look_at_zone(self) -> None:
+        if self._native is not None and self._last is not None:
+            is_near = abs(self._native - self._last) <= BACK_S
+            self._has_one_zone = self._has_one_zone or is_near
 
     def _outer(self, outer: Outer) -> float:
         """Seconds since the epoch of a log shipper's timestamp."""

@@ -155,6 +155,54 @@ def test_gaps_stand_before_a_bar_without_a_time():
     ]  # fmt: skip
 
 
+NATIVE = (
+    "[rank0]:[W701 12:{} ProcessGroupX.cpp:12] Warning: something slow",
+    "(EngineCore pid=7) [W701 12:{}345 socket.cpp:752] [c10d] not bound",
+    "I0701 12:{} 1234 engine.cpp:12] slept",
+    "W20260701 12:{} 1234 lib/engine.cc:12] slept",
+    "(EngineCore pid=7) I0701 12:{} 399 torch/_dynamo/utils.py:845] traced",
+)
+AROUND = (
+    "(EngineCore pid=7) INFO 07-01 12:00:00 [x.py:1] Starting to load model a\n"
+    "{}\n{}\n(EngineCore pid=7) INFO 07-01 12:05:00 [x.py:1] and again\n"
+)
+
+
+@pytest.mark.parametrize("line", NATIVE)
+def test_lines_of_libraries_in_the_zone_of_the_engine_have_a_time(line):
+    text = AROUND.format(line.format("00:01.500000"), line.format("03:00.250000"))
+    gaps = of(GapSeen, events(text))
+    assert [(gap.line, gap.duration_s) for gap in gaps] == [(2, 179.0), (3, 120.0)]
+
+
+@pytest.mark.parametrize("line", NATIVE)
+def test_lines_of_libraries_in_another_zone_have_none(line):
+    other = line.replace("12:{}", "13:{}")
+    text = AROUND.format(other.format("00:01.500000"), other.format("03:00.250000"))
+    assert [(gap.line, gap.duration_s) for gap in of(GapSeen, events(text))] == [
+        (1, 300)
+    ]
+
+
+def test_a_line_of_a_library_shows_its_zone_by_the_next_of_the_engine():
+    clock = Clock(year=2026)
+    line = "[W701 12:{} x.cpp:1] a"
+    assert clock.native(line.format("00:00.000")) is None
+    clock.time_of(None, "07-01 12:00:00")
+    assert clock.native(line.format("02:30.000")) is None
+    clock.time_of(None, "07-01 12:03:00")
+    assert clock.native(line.format("10:00.250")) == utc(2026, 7, 1, 12, 10)
+    assert clock.native("[W631 12:11:00.250 x.cpp:1] a") is None
+    assert clock.native("W20250701 12:10:00.250000 7 x.cpp:1] a") is None
+    assert clock.native("I0701 12:10:00.250000 1 main.go:1] a") is None
+
+
+def test_a_stamp_of_glog_with_a_year_shows_that_of_the_log():
+    other = "W20250821 09:51:17.123456 7 x.cpp:1] a\n"
+    run = started(LINE + other, not_after=LATER)
+    assert (year_of(run), run.year_from) == (2025, "log")
+
+
 LINE = "INFO 08-21 09:51:16 [core.py:1] init engine (profile, create kv cache, warmup model) took 2.6 s\n"
 
 
