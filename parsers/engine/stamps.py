@@ -93,6 +93,13 @@ _WHOLE = len("MM-DD HH:MM:SS")
 _SECONDS = {f"{second:02}": float(min(second, 59)) for second in range(100)}
 """A leap second is read as the one before it."""
 
+_NUMBER_OF_JSON = re.compile(r"\d{10,19}(?:\.\d{1,9})?|\d\.\d{1,17}e\+1\d")
+"""A whole one or a fraction, and a large one as Python prints it; one in hexadecimal may hold
+an `e` as well."""
+_EPOCHS = 1672531200.0, 4102444800.0
+"""Seconds from 2023, in which vLLM came out, until 2100: other numbers are none of a date,
+such as those since a machine was started."""
+
 
 @dataclass(frozen=True, slots=True)
 class Outer:
@@ -120,17 +127,17 @@ def outer_stamp(text: str) -> tuple[Outer, int] | None:
 
 def full_stamp(text: str) -> Outer | None:
     """The time in the timestamp of a JSON log: ISO 8601, seconds, or milliseconds, micro- or
-    nanoseconds; None otherwise."""
+    nanoseconds since the epoch; None otherwise."""
     found = outer_stamp(text + " ")
     if found is not None:
         return found[0]
-    try:
-        seconds = float(text)
-    except ValueError:
+    if _NUMBER_OF_JSON.fullmatch(text) is None:
         return None
-    while 1e11 < seconds < 1e20:
+    seconds = float(text)
+    while seconds >= _EPOCHS[1]:
         seconds /= 1000.0
-    return Outer(seconds, has_zone=True) if 1e8 < seconds < 1e11 else None
+    is_epoch = _EPOCHS[0] <= seconds < _EPOCHS[1]
+    return Outer(seconds, has_zone=True) if is_epoch else None
 
 
 def has_zone(outer: Outer | None, stamp: str | None) -> bool:

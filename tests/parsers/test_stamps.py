@@ -130,6 +130,29 @@ def test_stamps_of_json_logs(text):
     assert found.seconds == pytest.approx(utc(2026, 1, 21, 8, 28, 33) + 0.853)
 
 
+@pytest.mark.parametrize(
+    "text", ["1768984113.853", "1768984113853", "1.768984113853e+18"]
+)
+def test_numbers_of_json_logs_that_are_epochs_are_stamps(text):
+    found = full_stamp(text)
+    assert found is not None
+    assert found.seconds == pytest.approx(utc(2026, 1, 21, 8, 28, 33) + 0.853)
+
+
+@pytest.mark.parametrize(
+    "text", ["17689e5", "1768_984_113", "123456789", "6530112364123456", "0x696f8a31",
+             "-1768984113", "17e8", "inf", "9" * 400, "1.7e+9000"],
+)  # fmt: skip
+def test_other_numbers_are_none(text):
+    """In hexadecimal, since the machine was started, or of anything."""
+    assert full_stamp(text) is None
+    line = f'{{"timestamp": "{text}", "level": "INFO", "message": "{MESSAGE}"}}\n'
+    assert started(line).time is None
+
+
+MESSAGE = "Model loading took 2.0 GiB and 1.0 seconds"
+
+
 def test_gap_names_the_two_lines_that_bound_it():
     lines = (
         "INFO 07-01 12:00:00 [x.py:1] Starting to load model a\n"
