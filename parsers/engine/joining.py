@@ -19,6 +19,9 @@ _REASONS = "linear layer. Reasons:"
 _NCCL = "NCCL error in: "
 _NCCL_LAST = "Last error:"
 """Before the reason, in a line of its own (torch `c10d/NCCLUtils.hpp`)."""
+_ABORTED = " line in file:"
+"""Before the file, in a line of its own (compute-runtime `shared/source/helpers/
+debug_helpers.cpp abortUnrecoverable`)."""
 _REFUSED = "validation error"
 """In the first line of what pydantic refuses, before the field and the reason."""
 _RAISED = "Error: "
@@ -26,6 +29,7 @@ _RAISED = "Error: "
 _DETAILS = {
     _REASONS: re.compile(r"\s{0,8}\w{1,100}Kernel\w{0,40}:? \S.{0,2000}"),
     _NCCL: re.compile(rf"nccl\w{{1,40}}: .{{1,500}}|{_NCCL_LAST}\s*"),
+    _ABORTED: re.compile(r"[^\s;]{1,400}\.(?:cpp|h|hpp|inl)"),
     _REFUSED: re.compile(
         r"[A-Za-z_][\w.]{0,80}|  (?!Value error, |Assertion failed, )\S.{0,600}"
     ),
@@ -73,6 +77,7 @@ class Joiner:
             and "[(" not in record.message
             and _REASONS not in record.message
             and _NCCL not in record.message
+            and _ABORTED not in record.message
             and _REFUSED not in record.message
             and _RAISED not in record.message
             and (record.stamp is not None or record.message.strip() != "{")

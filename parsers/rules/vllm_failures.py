@@ -936,7 +936,7 @@ FAILURE_RULES: tuple[LineRule, ...] = (
         # vLLM `csrc/custom_all_reduce.cuh` (CUDACHECK) ends its process then.
         r"Failed: Cuda error [^\s:]{1,200}:\d{1,6} '.{1,200}|"
         # The driver of Intel's GPUs (compute-runtime `debug_helpers.cpp`).
-        r"Abort was called at \d{1,7} line in file(?=:)|"
+        r"Abort was called at \d{1,7} line in file(?=:)(?:: [^\s;]{1,400})?|"
         # A shell, of a program built for another processor.
         r"(?:\S{1,200}: line \d{1,6}: {1,8}\d{1,9} )?(?:Illegal instruction\b.{0,200}|"
         r"(?:Bus error|Segmentation fault)(?: \(core dumped\)|$))|"
@@ -953,6 +953,12 @@ FAILURE_RULES: tuple[LineRule, ...] = (
             },
         ),
         Sample("Fatal Python error: Segmentation fault", {"kind": None}),
+        Sample(
+            "Abort was called at 84 line in file: ../../neo/shared/stream.h",
+            {
+                "message": "Abort was called at 84 line in file: ../../neo/shared/stream.h"
+            },
+        ),
         Sample("Bus error (core dumped)", {"kind": None}),
         Sample(
             "!!!!!!! Segfault encountered !!!!!!!",
