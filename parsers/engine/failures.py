@@ -73,6 +73,12 @@ _CHECKED = re.compile(
 """What vLLM alone raises, and only while it reads settings, looks at the device or divides its
 memory (`transformers_utils/config.py`, `config/model.py`, `v1/worker/utils.py`,
 `v1/core/kv_cache_utils.py`)."""
+_CLI = "vllm/entrypoints/cli/"
+_PROGRAMS = (f"{_CLI}main.py", f"{_CLI}serve.py")
+"""Those of `vllm serve`; the other commands have files of their own there."""
+_NOT_IMPORTED = re.compile(r"(?:ModuleNotFoundError|ImportError): ")
+"""What these end with before they make a server: what a request imports is raised in a task
+of its own."""
 _OTHER_END = re.compile(
     r"BrokenPipeError: \[Errno 32\]|ConnectionResetError: \[Errno 104\]|EOFError\b|"
     r"Fatal Python error: Aborted|zmq\.error\.ZMQError: Operation not supported"
@@ -161,14 +167,14 @@ class Traceback:
     def __init__(self) -> None:
         self._lines: list[Matched] = []
         self._last = 0
-        self._has_frame = self._is_proven = False
+        self._has_frame = self._is_proven = self._is_of_program = False
 
     def take(self, matched: Matched) -> None:
         """Keep a line; the first traceback that is proven to be of a start stays."""
         if self._lines and matched.line - self._last > MAX_FRAMES:
             if self._is_proven:
                 return
-            self._lines, self._has_frame = [], False
+            self._lines, self._has_frame, self._is_of_program = [], False, False
         for item in matched.made:
             if isinstance(item, FrameSeen):
                 self._has_frame = self._has_frame or item.is_of_start
@@ -176,9 +182,15 @@ class Traceback:
             elif isinstance(item, FailureLine):
                 words = (_START_FAILED, _CHECKED)
                 failed = any(each.search(item.message) for each in words)
+                failed |= self._is_of_program and bool(
+                    _NOT_IMPORTED.match(item.message)
+                )
+                self._is_of_program = False
                 self._is_proven = self._is_proven or failed or self._has_frame
             elif not isinstance(item, PackageFrame):
                 return
+            elif item.path.startswith(_CLI):
+                self._is_of_program = item.path in _PROGRAMS
         if self._lines and _is_frame_of_package(matched, self._lines[-1]):
             self._lines.pop()  # the innermost counts
         if len(self._lines) < MAX_CAUSES:

@@ -578,12 +578,14 @@ FAILURE_RULES: tuple[LineRule, ...] = (
     ),
     line_rule(
         "failure_import",
-        # Of an installed vLLM, or one in its source folder.
-        r'\s{0,20}File "[^"]{1,150}(?:-packages|/vllm)/vllm/[^"]{1,150}", line \d{1,7}, '
-        r"in <module>\s*$",
+        # Of an installed vLLM, or one in its source folder; elsewhere of its programs.
+        r'\s{0,20}File "(?:[^"]{1,150}(?:-packages|/vllm)/vllm/[^"]{1,150}|'
+        r"(?:[^\"]{1,150}/)?vllm/entrypoints/(?:openai/api_server|cli/main)\.py)\", "
+        r"line \d{1,7}, in <module>\s*$",
         FrameSeen,
         '  File "/usr/lib/python3.12/site-packages/vllm/env_override.py", line 5, in '
         "<module>",
+        '  File "/app/vllm/entrypoints/openai/api_server.py", line 5, in <module>',
         fixed={"phase": ""},
         startup_only=True,
     ),

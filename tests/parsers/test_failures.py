@@ -1146,6 +1146,52 @@ def test_the_warm_up_of_the_second_model_runner_is_a_stage():
     assert failure.phase == "model_warmup"
 
 
+NOT_IMPORTED = (
+    'Traceback (most recent call last):\n  File "{}", line 33, in {}\n    import absent\n'
+    "{}\n"
+)
+
+
+@pytest.mark.parametrize("error", [
+    "ModuleNotFoundError: No module named 'absent'",
+    "ImportError: cannot import name 'b' from 'absent' (/x/absent.py)",
+])  # fmt: skip
+@pytest.mark.parametrize(("path", "function"), [
+    ("/app/vllm/entrypoints/openai/api_server.py", "<module>"),
+    ("vllm/entrypoints/cli/main.py", "<module>"),
+    ("/x/site-packages/vllm/entrypoints/cli/main.py", "main"),
+])  # fmt: skip
+def test_a_program_of_vllm_that_lacks_a_module_alone_is_a_failed_start(
+    path, function, error
+):
+    found = events(NOT_IMPORTED.format(path, function, error))
+    (failure,) = of(Failure, found)
+    assert failure.message == error
+    assert len(of(RunStarted, found)) == 1
+
+
+@pytest.mark.parametrize(("path", "function", "error"), [
+    ("/x/site-packages/vllm/entrypoints/openai/api_server.py", "create_chat_completion",
+     "ModuleNotFoundError: No module named 'absent'"),
+    ("/x/site-packages/vllm/entrypoints/cli/main.py", "main", "ValueError: too late"),
+    ("/app/entrypoints/openai/api_server.py", "<module>",
+     "ModuleNotFoundError: No module named 'absent'"),
+])  # fmt: skip
+def test_other_errors_of_a_program_alone_are_no_start(path, function, error):
+    runs, _ = read(NOT_IMPORTED.format(path, function, error).encode())
+    assert runs == {}
+
+
+def test_a_module_that_another_command_lacks_is_no_start():
+    frame = '  File "/x/site-packages/vllm/entrypoints/cli/{}.py", line 9, in {}\n'
+    error = "ImportError: no such library\n"
+    above = "Traceback (most recent call last):\n" + frame.format("main", "main")
+    assert (
+        read((above + frame.format("benchmark/serve", "cmd") + error).encode())[0] == {}
+    )
+    assert len(read((above + frame.format("serve", "cmd") + error).encode())[0]) == 1
+
+
 def test_a_driver_that_aborts_is_the_cause_of_a_worker_that_died():
     text = (
         "Abort was called at 84 line in file:\n../../neo/shared/source/stream.h\n"
