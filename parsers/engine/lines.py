@@ -7,6 +7,7 @@ goes through the tracker of the run it belongs to.
 
 from __future__ import annotations
 
+import re
 from collections import defaultdict
 from collections.abc import Iterable
 from typing import NamedTuple
@@ -74,6 +75,12 @@ MAX_STARTS = 10_000
 """Start-ups of one file; nothing is read behind the first line of one more."""
 CREDITED_LINES = 5_000
 """By then it is clear which engine wrote the log."""
+_EXITED = re.compile(
+    r"(?P<name>[\w.@-]{1,120}) exited with code \d{1,3}(?: \(restarting\))?\s{0,20}$"
+)
+_STOPPING = ("Gracefully stopping", "Gracefully Stopping", "Aborting on container exit")
+"""docker compose, outside of the prefixes of its containers: that one has ended, and that it
+ends all of them (`pkg/compose/printer.go`, `pkg/compose/up.go`)."""
 _AT_WORK = (StatisticsLine, RequestLine)
 """What an engine prints of requests."""
 _OF_SERVERS = (ServerReady, ShutdownLine)
@@ -131,6 +138,8 @@ class LineParser:
         self._text = ""
         """That line, where it is one record."""
         self._counted: dict[str, _Counted] = {}
+        self._stops_all = False
+        """Whether docker compose ends all containers."""
 
     def _read_from(self, name: str | None) -> None:
         """From here on lines are those of this container, pod or unit."""
@@ -202,6 +211,8 @@ class LineParser:
         for record in records:
             if record.source is not None and record.writer is not None:
                 record.source = self._units.source_of(record.source, record.writer)
+            if self._is_of_no_stream(record):
+                continue
             self._note_stage(record)
             if record.source != self._stream_name and not self._is_of_last(record):
                 self._read_from(record.source)
@@ -211,6 +222,21 @@ class LineParser:
                 continue
             for whole, first in joiner.add(record, number):
                 self._read_record(whole, first)
+
+    def _is_of_no_stream(self, record: Record) -> bool:
+        """Whether a line states the end of a container that printed none, or was ended by
+        docker compose itself; else such a line is one of that container."""
+        text = record.message
+        if record.source is not None or record.is_headed:
+            return False
+        self._stops_all = self._stops_all or text.startswith(_STOPPING)
+        match = _EXITED.match(text) if " exited with code " in text else None
+        if match is None:
+            return False
+        name = match["name"]
+        own = (s for s in self._streams if s and (name == s or name.endswith(f"_{s}")))
+        record.source = next(own, None)
+        return record.source is None or self._stops_all
 
     def _note_stage(self, record: Record) -> None:
         """The stage of a line is a source inside of its container. In a stage of vllm-omni only

@@ -142,6 +142,11 @@ def _of_runpod(match: re.Match[str]) -> Made:
     return FailureLine(f"{match['name']}: {text}")
 
 
+def _exited(match: re.Match[str]) -> Made:
+    kind = "killed" if match["code"] == "137" else "error"
+    return FailureLine(match["text"], kind, is_heading=True, is_bare=True)
+
+
 def _thrown(match: re.Match[str]) -> Made:
     """What ends a program in C++ (`std::terminate`), or an error as the device states it."""
     return FailureLine(match["text"].strip(), is_bare=True)
@@ -710,6 +715,22 @@ FAILURE_RULES: tuple[LineRule, ...] = (
         ),
         levels=(NO_LEVEL,),
         anywhere=True,
+    ),
+    line_rule(
+        "container_exited",
+        # docker compose (`pkg/compose/printer.go`), of a container that was not told to end:
+        # 128 and the number of the signal that ended it, or its own.
+        r"(?P<text>[\w.@-]{1,120} exited with code (?!(?:0|130|143)\b)(?P<code>\d{1,3}))"
+        r"(?: \(restarting\))?\s*$",
+        _exited,
+        Sample("vllm-1 exited with code 137", {"kind": "killed"}),
+        Sample(
+            "vllm-1 exited with code 139 (restarting)",
+            {"kind": "error", "message": "vllm-1 exited with code 139"},
+        ),
+        fixed={"is_heading": True, "is_bare": True},
+        levels=(NO_LEVEL,),
+        startup_only=True,
     ),
     line_rule(
         "killed_worker",

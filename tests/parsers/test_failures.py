@@ -1146,6 +1146,48 @@ def test_the_warm_up_of_the_second_model_runner_is_a_stage():
     assert failure.phase == "model_warmup"
 
 
+def composed(*lines: str) -> str:
+    """Lines of a start in one of two containers, then those of docker compose."""
+    head = "".join(f"vllm-1  | {line}\n" for line in START.splitlines())
+    return head + "".join(f"{line}\n" for line in ("redis-1 | ready", *lines))
+
+
+@pytest.mark.parametrize(("line", "failure"), [
+    ("vllm-1 exited with code 137", "killed"),
+    ("vllm-1 exited with code 139", "error"),
+    ("vllm-1 exited with code 1 (restarting)", "error"),
+])  # fmt: skip
+def test_a_container_that_ended_in_a_start_failed(line, failure):
+    (found,) = of(Failure, events(composed(line)))
+    assert (found.failure, found.message) == (
+        failure,
+        line.removesuffix(" (restarting)"),
+    )
+
+
+def test_what_was_printed_before_a_container_ended_is_the_cause():
+    error = "vllm-1  | ValueError: no such thing"
+    (found,) = of(Failure, events(composed(error, "vllm-1 exited with code 137")))
+    assert found.message == "ValueError: no such thing"
+
+
+@pytest.mark.parametrize("lines", [
+    ("redis-1 exited with code 137",),
+    ("vllm-2 exited with code 137",),
+    ("vllm-1 exited with code 0",),
+    ("vllm-1 exited with code 143",),
+    ("Gracefully stopping... (press Ctrl+C again to force)", "vllm-1 exited with code 137"),
+    ("redis-1 exited with code 1", "Aborting on container exit...",
+     "vllm-1 exited with code 137"),
+])  # fmt: skip
+def test_a_container_that_was_told_to_end_or_is_another_one_failed_no_start(lines):
+    assert of(Failure, events(composed(*lines))) == []
+
+
+def test_the_end_of_a_container_is_no_failure_without_the_names_of_containers():
+    assert of(Failure, events(f"{START}redis-1 exited with code 137\n")) == []
+
+
 NOT_IMPORTED = (
     'Traceback (most recent call last):\n  File "{}", line 33, in {}\n    import absent\n'
     "{}\n"
