@@ -20,7 +20,11 @@ from parsers.rules.vllm_graphs import GRAPH_RULES
 from parsers.rules.vllm_kernels import KERNEL_RULES
 from parsers.rules.vllm_loading import LOAD_RULES
 from parsers.rules.vllm_memory import MEMORY_RULES
-from parsers.rules.vllm_notes import NOTE_RULES
+from parsers.rules.vllm_notes import (
+    NOTE_RULES,
+    UNKNOWN_VARIABLE,
+    VARIABLE_OF_OTHERS,
+)
 from parsers.rules.vllm_server import END_RULES, REQUEST_RULES, SHUTDOWN_RULES
 from parsers.rules.vllm_stages import STAGE_RULES
 from parsers.rules.vllm_startup import CONFIG_RULES
@@ -99,7 +103,7 @@ _OTHER: tuple[LineRule, ...] = (
         r"(?:DeepSeek's )?\S{1,60} KV cache (?:layout|format)|KV cache scaling factor )|"
         r"Detected (?:EAGLE|MTP) model (?!.{0,200}Sharing target)|Detected quantization_config|"
         r"Clear dynamo cache and cached dynamo bytecode|"
-        r"Unknown vLLM environment variable detected: |"
+        rf"{UNKNOWN_VARIABLE}{VARIABLE_OF_OTHERS}|"
         r"CPU offload is not supported with torch\.compile yet|"
         r"Overwriting default Qwix quantization|=+compilation_config|"
         r"Enabled custom fusions|Reducing Torch parallelism|While executing %|"

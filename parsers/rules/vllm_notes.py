@@ -28,6 +28,24 @@ _CONFIG = ("config.py", "__init__.py", "vllm.py", "compilation.py", "xpu.py", "c
            "xpu_executor.py", "openvino_executor.py", "cuda.py")  # fmt: skip
 """Modules that decide about graphs: their wordings are many and change often."""
 
+UNKNOWN_VARIABLE = "Unknown vLLM environment variable detected: "
+"""vLLM `envs.py validate_environ`, of each variable that begins as its own do."""
+VARIABLE_OF_OTHERS = (
+    # vLLM's images state how they were built, Kubernetes the services of a pod.
+    r"VLLM_(?:BUILD_|IMAGE_TAG\b|(?:\w{1,80}_)?SERVICE_(?:HOST|PORT)|"
+    r"(?:\w{1,80}_)?PORT(?:_\d{1,5}_(?:TCP|UDP|SCTP)|\b)|"
+    # What plugins read; of vllm-gaudi `envs.py`, `extension/features.py`, `extension/
+    # bucketing/` and `v1/worker/hpu_model_runner.py`.
+    r"ASCEND_|METAL_|NEURON_|OMNI_|RBLN_|SPYRE_|HPU_|USE_(?:FAKE_HPU|HPU_|HYBRID_CACHE|NAIVE_MAMBA)|"
+    r"(?:PROMPT|DECODE|BUCKETING|GDN|GRAPH|ROW_PARALLEL|T_COMPILE|PROFILE|MINIMAX_M3)_|"
+    r"(?:ENABLE|EXPONENTIAL)_BUCKETING|CONTIGUOUS_PA|DEFRAG|DEVELOPER_MODE|DEBUG\b|"
+    r"(?:SKIP|FULL)_WARMUP|MM_WARMUP_|MULTIMODAL_(?:BUCKETS|RESOLUTIONS)|PROFILER_ENABLED|"
+    r"PT_PROFILE|ALIBI_USE_|COMPACT_GDN|CONFIG_HIDDEN_LAYERS|COS_SIN_RECOMPUTE|DELAYED_SAMPLING|"
+    r"DISABLE_MARK_SCALES|DYNAMIC_KV_QUANT|FP32_SOFTMAX|FUSEDSDPA_|MAMBA_USE_|MOE_CHUNK|"
+    r"MOE_TOKEN_BOUNDARY|NIXL_DEVICE_TO_DEVICE|SCALE_ADJUSTMENT|WEIGHT_LOAD_FORCE_SYNC)"
+)
+"""Variables that are no mistake though vLLM itself reads none of them."""
+
 NOTE_RULES: tuple[LineRule, ...] = (
     note_rule(
         "graphs_off",
@@ -68,6 +86,14 @@ NOTE_RULES: tuple[LineRule, ...] = (
             "XPU Graph ",
             "XPU_GRAPH_FORCE_PIECEWISE=",
         ),
+    ),
+    note_rule(
+        "setting_unknown",
+        rf"{UNKNOWN_VARIABLE}(?!{VARIABLE_OF_OTHERS})VLLM_\w{{1,120}}",
+        "setting_unknown",
+        "(APIServer pid=1) WARNING 07-16 20:03:58 [envs.py:2027] Unknown vLLM environment "
+        "variable detected: VLLM_USE_NO_SUCH_THING",
+        levels=("WARNING",),
     ),
     note_rule(
         "graph_limits",

@@ -7,7 +7,8 @@ import pytest
 from tests.audit.reading import Reader
 from tests.audit.rendering import NEWEST
 from tests.audit.statements import Statement
-from tests.helpers import events, summary_of
+from tests.helpers import events, of, summary_of
+from warmup_insights.model.events import Note
 
 WARMUP = "vllm/model_executor/warmup/kernel_warmup.py"
 CONFIG = "vllm/config/vllm.py"
@@ -104,3 +105,25 @@ def test_a_server_without_the_logo_states_its_version_and_model():
     summary = summary_of(events(text))
     assert (summary["engine"]["version"], summary["model"]) == ("0.33.0", "a/b")
     assert not summary["time"]["is_excerpt"]
+
+
+@pytest.mark.parametrize(("name", "is_noted"), [
+    ("VLLM_USE_NO_SUCH_THING", True),
+    ("VLLM_ATTENTION_BACKEND", True),
+    ("VLLM_USE_V1", True),
+    ("VLLM_BUILD_COMMIT", False),
+    ("VLLM_IMAGE_TAG", False),
+    ("VLLM_SERVICE_HOST", False),
+    ("VLLM_A_B_SERVICE_PORT_HTTP", False),
+    ("VLLM_A_B_PORT_8000_TCP_ADDR", False),
+    ("VLLM_A_B_PORT", False),
+    ("VLLM_PROMPT_QUERY_BUCKET_STEP", False),
+    ("VLLM_CONTIGUOUS_PA", False),
+    ("VLLM_ASCEND_ENABLE_X", False),
+])  # fmt: skip
+def test_a_variable_that_no_one_reads_is_noted(name, is_noted):
+    text = f"Unknown vLLM environment variable detected: {name}"
+    start = "INFO 07-16 20:03:57 [api_utils.py:345] vLLM API server version 0.26.0\n"
+    found = events(f"{start}WARNING 07-16 20:03:58 [envs.py:2027] {text}\n")
+    notes = [(note.topic, note.text) for note in of(Note, found)]
+    assert notes == ([("setting_unknown", text)] if is_noted else [])
