@@ -718,7 +718,7 @@ FAILURE_RULES: tuple[LineRule, ...] = (
     ),
     line_rule(
         "container_exited",
-        # docker compose (`pkg/compose/printer.go`), of a container that was not told to end:
+        # docker compose (`pkg/compose/printer.go`), of a container that it did not end itself:
         # 128 and the number of the signal that ended it, or its own.
         r"(?P<text>[\w.@-]{1,120} exited with code (?!(?:0|130|143)\b)(?P<code>\d{1,3}))"
         r"(?: \(restarting\))?\s*$",

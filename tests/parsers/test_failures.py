@@ -1180,7 +1180,7 @@ def test_what_was_printed_before_a_container_ended_is_the_cause():
     ("redis-1 exited with code 1", "Aborting on container exit...",
      "vllm-1 exited with code 137"),
 ])  # fmt: skip
-def test_a_container_that_was_told_to_end_or_is_another_one_failed_no_start(lines):
+def test_a_container_that_was_stopped_or_is_another_one_failed_no_start(lines):
     assert of(Failure, events(composed(*lines))) == []
 
 
