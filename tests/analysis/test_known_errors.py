@@ -73,10 +73,31 @@ TEXTS = [
      "dtypes: [torch.bfloat16]", "device_unsupported", "--dtype bfloat16", {"dtype": "bfloat16"}),
     ("ValueError: Unknown quantization strategy x: should be one of y", "model_unsupported",
      "a newer vLLM", {}),
+    ("RuntimeError: The device (Some [0x1]) doesn't support querying the available free memory.",
+     "device_unsupported", "UR_L0_ENABLE_SYSMAN_ENV_DEFAULT=0",
+     {"UR_L0_ENABLE_SYSMAN_ENV_DEFAULT": "0"}),
+    ("some.BackendSupportedError: mm_fp4 does not support backend 'some' with capability 120",
+     "device_unsupported", "--linear-backend marlin", {}),
+    ("RuntimeError: Failed to initialize cutlass TMA WS grouped gemm", "device_unsupported",
+     "--linear-backend (marlin, cutlass)", {}),
+    ("RuntimeError: Triton Error [HIP]: Code: 101, invalid device ordinal",
+     "device_unreachable", "libamdhip64.so that torch loads", {}),
+    ("AttributeError: module 'cutlass.some' has no attribute 'Some'", "packages_mismatch",
+     "a newer release of the package whose frame", {}),
+    ("KeyError: 'embed_tokens.weight.bitmask'", "model_unsupported",
+     "disable_sparse_compression=True", {}),
+    ("KeyError: 'model.layers.9.mtp_block.norm.weight'", "model_unsupported",
+     "no --speculative-config", {}),
+    ("ValueError: There is no module or parameter named 'a.b' in SomeMTP.", "model_unsupported",
+     "no --speculative-config", {}),
+    ("subprocess.CalledProcessError: Command '['/x/bin/ptxas-blackwell', '-v', "
+     "'--gpu-name=sm_199a']' returned non-zero exit status 255.", "build_failed",
+     "TRITON_PTXAS_BLACKWELL_PATH with the ptxas", {}),
     ("NotImplementedError: No INC scheme found for layer config: x", "model_unsupported",
      "a newer vLLM", {}),
     ("NotImplementedError: No Int8 MoE backend supports the deployment configuration "
-     "(weight_key=a, activation_key=b).", "device_unsupported", "no --moe-backend", {}),
+     "(weight_key=a, activation_key=b).", "device_unsupported", "a newer image for a newer device",
+     {}),
     ("ValueError: The environment variable 'SOME_CONFIG_PATH' is not set.", "setting_refused",
      "SOME_CONFIG_PATH", {}),
     ("RuntimeError: NIXL is unavailable.", "missing_tool", "nixl", {}),
@@ -1056,7 +1077,7 @@ def test_a_way_for_a_setting_comes_first_where_the_run_has_it():
         config = ConfigRecorded(settings={"distributed_executor_backend": name})
         finding = _raised(text, "", started(device_kind="rocm"), config)
         shown = [finding.suggestion, *(way.suggestion for way in finding.ways)]
-        ways[name] = ["HIP_VISIBLE_DEVICES" in way for way in shown]
+        ways[name] = ["RAY_EXPERIMENTAL" in way for way in shown]
     assert ways["ray"][0]
     assert not any(ways["mp"])
 
@@ -1461,3 +1482,69 @@ def test_a_device_that_was_given_is_not_another_than_was_found(device, is_named)
     recorded = ConfigRecorded(settings={"device": device})
     finding = _raised(text, "vllm/worker/worker_base.py", *CUDA, recorded)
     assert finding.suggestion.startswith("no --device cpu") is is_named
+
+
+ILLEGAL = "torch.AcceleratorError: CUDA error: an illegal memory access was encountered"
+
+
+@pytest.mark.parametrize(
+    ("settings", "phase", "is_first"),
+    [
+        ({"compilation_config": "{'pass_config': {'fuse_allreduce_rms': True}}"}, "profile_run", True),
+        ({"compilation_config": '{"pass_config":{"fuse_allreduce_rms":true}}'}, "graph_capture", True),
+        ({"compilation_config.pass_config.fuse_allreduce_rms": True}, "compile", True),
+        ({"compilation_config": "{'pass_config': {'fuse_allreduce_rms': True}}"}, "load_model", False),
+        ({"compilation_config": "{'pass_config': {'fuse_allreduce_rms': False}}"}, "compile", False),
+        ({"compilation_config.pass_config.fuse_allreduce_rms": True, "tensor_parallel_size": 1},
+         "compile", False),
+        ({}, "compile", False),
+    ],
+)  # fmt: skip
+def test_an_all_reduce_that_is_fused_is_left_out_as_a_guess(settings, phase, is_first):
+    recorded = ConfigRecorded(settings={"tensor_parallel_size": 2, **settings})
+    finding = _raised(ILLEGAL, "", *CUDA, recorded, phase=phase)
+    assert ('"fuse_allreduce_rms": false' in finding.suggestion) is is_first
+    assert ("a guess" in finding.suggestion) is is_first
+    rest = " ".join(way.suggestion for way in finding.ways)
+    assert "fuse_allreduce" not in rest
+    assert not finding.changes
+
+
+@pytest.mark.parametrize("name", ["moe_backend", "linear_backend"])
+@pytest.mark.parametrize(("value", "is_first"), [("some", True), ("auto", False)])
+def test_kernels_that_were_chosen_are_left_out_first(name, value, is_first):
+    recorded = ConfigRecorded(settings={name: value})
+    finding = _raised(ILLEGAL, "", *CUDA, recorded, phase="compile")
+    option = f"no --{name.replace('_', '-')}"
+    assert finding.suggestion.startswith(option) is is_first
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        "chatcmpl-b0d24c1c50541bec-804c6b13", "0_e440abac-6387-4091-a999-e6308f990b1d",
+        "cmpl-2fdd35648efc418db366c6690c29c4da",
+    ],
+)  # fmt: skip
+def test_a_request_that_is_unknown_is_no_matter_of_transformers(name):
+    finding = _raised(f"KeyError: '{name}'", "", *CUDA)
+    assert finding.rule == "program_error"
+    assert finding.suggestion.startswith("another release of vLLM")
+    shown = " ".join(way.suggestion for way in finding.ways)
+    assert "transformers" not in shown
+    other = _raised("KeyError: 'some_name'", "", *CUDA)
+    assert "transformers" in " ".join(way.suggestion for way in other.ways)
+
+
+def test_an_error_of_a_program_in_a_quantisation_has_another_build_of_the_model():
+    module = "vllm/model_executor/layers/quantization/some.py"
+    finding = _raised("KeyError: 'Linear'", module, *CUDA, phase="load_model")
+    shown = [way.suggestion for way in finding.ways]
+    assert any(way.startswith("another build of the model") for way in shown)
+
+
+def test_one_device_is_not_made_fewer():
+    text = "RuntimeError: CUDA error: invalid device ordinal"
+    for ranks, word in ((1, "CUDA_VISIBLE_DEVICES"), (2, "--tensor-parallel-size")):
+        recorded = ConfigRecorded(settings={"tensor_parallel_size": ranks})
+        assert _raised(text, "", *CUDA, recorded).suggestion.startswith(word)

@@ -70,6 +70,17 @@ class Feature:
         return Way(f"{self.off}{unless}", self.price, changes)
 
 
+def value_of(name: str, config: Mapping[str, Value]) -> Value | None:
+    """A setting that the run states, also as a pass of its compilation (vLLM
+    `config/compilation.py PassConfig`); None where it states none."""
+    if name in config or not name.startswith("fuse_"):
+        return config.get(name)
+    whole = str(config.get("compilation_config"))
+    match = re.search(rf"\b{name}['\"]?\s?[:=]\s?(\w{{1,20}})", whole)
+    own = config.get(f"compilation_config.pass_config.{name}")
+    return own if match is None else match[1]
+
+
 V2_RUNNER = "VLLM_USE_V2_MODEL_RUNNER"
 
 FEATURES: tuple[Feature, ...] = (
@@ -141,7 +152,7 @@ FEATURES: tuple[Feature, ...] = (
     Feature(r"(?<!vllm/attention/backends/)(?<![a-z]_)(?i:flash_?infer(?![ _]autotune|.{0,60}(?:all_?-?reduce|all2all|one-sided|communicat)))",
             "VLLM_USE_FLASHINFER_SAMPLER",
             "no FlashInfer: VLLM_USE_FLASHINFER_SAMPLER=0 where it samples, and another "
-            "--attention-backend or --moe-backend where it was chosen",
+            "--attention-backend, --moe-backend or --linear-backend where it was chosen",
             "slower kernels, where others are",
             is_default=True),
     Feature(r"(?i:\bdeep_?gemm)", "VLLM_USE_DEEP_GEMM", "VLLM_USE_DEEP_GEMM=0",

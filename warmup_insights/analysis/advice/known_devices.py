@@ -102,6 +102,55 @@ _RAY_TASK = Way(
 )
 
 
+_OTHER_LINEAR = Way(
+    "--linear-backend marlin, or cutlass (VLLM_NVFP4_GEMM_BACKEND in older versions): other kernels "
+    "for linear layers than those of FlashInfer",
+    "slower kernels",
+)
+_NO_FUSED_ALL_REDUCE = Way(
+    '--compilation-config \'{"pass_config": {"fuse_allreduce_rms": false}}\' for one start: a guess, '
+    "for a start in which each rank of tensor parallelism ends so",
+    "slower decoding; the all-reduce of FlashInfer is not fused with the norm",
+    where={"fuse_allreduce_rms": True, "tensor_parallel_size": True},
+)
+_OTHER_EXPERTS = Way(
+    "no --moe-backend of your own, or marlin, for one start: shows whether these kernels are the cause",
+    "slower kernels, where the ones chosen run",
+    where={"moe_backend": True},
+)
+_OWN_LINEAR = Way(
+    "no --linear-backend of your own, or marlin, for one start: shows whether these kernels are the "
+    "cause",
+    "slower kernels, where the ones chosen run",
+    where={"linear_backend": True},
+)
+_LOOK_AT_DEVICE = Way(
+    "dmesg on the host (Xid, ECC): a device with errors is taken out; without any, "
+    "CUDA_LAUNCH_BLOCKING=1 (AMD: AMD_SERIALIZE_KERNEL=3) names the kernel",
+    "slower; the line of the error is not the kernel's without it",
+    kind="look",
+)
+COMPILED = ("compile", "profile_run", "graph", "kernel", "sampler", "model_warmup")
+"""What stages begin with in which kernels of a compiled model run."""
+
+
+def is_of_stage(way: Way, stage: str) -> bool:
+    """Whether a stage runs what a way leaves out: the fused all-reduce (vLLM
+    `compilation/passes/fusion/allreduce_rms_fusion.py`)."""
+    return way != _NO_FUSED_ALL_REDUCE or stage.startswith(COMPILED)
+
+
+def _without_kernels_of_choice(match: re.Match[str]) -> Iterable[Way]:
+    """Kernels that the run states, each left out, before the device and any of them."""
+    yield from (
+        _OTHER_EXPERTS,
+        _OWN_LINEAR,
+        _NO_FUSED_ALL_REDUCE,
+        _LOOK_AT_DEVICE,
+        EAGER,
+    )
+
+
 _NO_OWN_BACKEND = Way(
     "no backend of your own: unset VLLM_ATTENTION_BACKEND and --attention-backend",
     "the engine picks one that fits, where there is one",
@@ -212,10 +261,13 @@ ROWS: tuple[KnownError, ...] = (
          _type_of_quantisation),
         (r"No [\w ]{1,40}MoE backend supports the deployment configuration",
          "No kernels for the experts of this build run on this device with these settings",
-         (Way("no choice of your own: no --moe-backend, --all2all-backend or VLLM_USE_..., and no "
-              "--enable-lora for one start", "the engine picks kernels; shows whether one of them "
-              "is the cause"),
-          OTHER_BUILD, OTHER_WEIGHTS)),
+         (_OTHER_EXPERTS,
+          Way("no --enable-lora for one start: shows whether kernels with adapters are what is missing",
+              "no adapters", where={"enable_lora": True}),
+          OTHER_BUILD,
+          Way("no choice of your own: no --moe-backend, --all2all-backend or VLLM_USE_...",
+              "the engine picks kernels"),
+          OTHER_WEIGHTS)),
         (r"[Qq]uantization (?:scheme|method \w{1,40}) is not supported for\W{1,8}the current GPU",
          "The device is too old for this quantisation",
          (OTHER_WEIGHTS, Way("a newer device", "the capability needed is in the message"))),
@@ -251,8 +303,8 @@ ROWS: tuple[KnownError, ...] = (
          "FlashInfer compiles kernels for devices of other generations only, or none is left",
          (Way("TORCH_CUDA_ARCH_LIST and FLASHINFER_CUDA_ARCH_LIST unset, or with the capability "
               "of the device; it must be one of {1}, and nvcc as new as it", "some GB of image"),
-          Way("another --attention-backend or --moe-backend than one of FlashInfer, and "
-              "VLLM_USE_FLASHINFER_SAMPLER=0, where the device is of another generation",
+          Way("another --attention-backend, --moe-backend or --linear-backend than one of FlashInfer, "
+              "and VLLM_USE_FLASHINFER_SAMPLER=0, where the device is of another generation",
               "slower kernels, where others are"))),
         (r"FlashInfer requires GPUs with sm75 or higher",
          "FlashInfer compiles kernels for no device that is here, mostly as its CUDA toolkit is "
@@ -260,8 +312,9 @@ ROWS: tuple[KnownError, ...] = (
          (Way("a CUDA toolkit of 12.9 or newer for a device of capability 12 (12.8 for 10), with "
               "CUDA_HOME and PATH naming it: `Failed to get device capability` above states what "
               "is required", "some GB of image"),
-          Way("no FlashInfer: VLLM_USE_FLASHINFER_SAMPLER=0, and another --attention-backend or "
-              "--moe-backend where one of FlashInfer is in use", "slower kernels, where others are"),
+          Way("no FlashInfer: VLLM_USE_FLASHINFER_SAMPLER=0, and another --attention-backend, "
+              "--moe-backend or --linear-backend where one of FlashInfer is in use",
+              "slower kernels, where others are"),
           Way("TORCH_CUDA_ARCH_LIST and FLASHINFER_CUDA_ARCH_LIST unset, or with the capability "
               "of the device"))),
         (r"(\w{1,60}) requires (gfx\w{3,6})\b.{0,60}? got (gfx\w{3,6})",
@@ -276,6 +329,11 @@ ROWS: tuple[KnownError, ...] = (
               "another image"),
           Way.that_sets("slower attention; attention over images may have a backend of its own",
                         attention_backend="TRITON_ATTN"))),
+        (r"doesn't support querying the available free memory",
+         "The driver of the Intel device does not state how much of its memory is free",
+         (Way.that_sets("none: the memory is read another way", UR_L0_ENABLE_SYSMAN_ENV_DEFAULT="0"),
+          Way("a newer driver (intel-compute-runtime, level-zero) with torch as the release of vLLM "
+              "names it; WSL 2 has no such figure", "another image or host"))),
         (r"aspect fp64 is not supported",
          "The Intel device has no numbers of 64 bits, which a kernel needs",
          (Way("OverrideDefaultFP64Settings=1 with IGC_EnableDPEmulation=1: the driver emulates "
@@ -317,6 +375,11 @@ ROWS: tuple[KnownError, ...] = (
               "capability that it needs; --linear-backend and VLLM_DISABLED_KERNELS left out: "
               "they leave kernels untried", "slower kernels, where one is forced"),
           OTHER_BUILD, OTHER_WEIGHTS)),
+        (r"\b(?:b?mm|(?:group_)?gemm)_\w{1,40} does not support backend",
+         "FlashInfer has no kernel of this kind for a linear layer on this device",
+         (_OTHER_LINEAR,
+          Way("a newer vLLM with its FlashInfer, which know the device", "another image"),
+          OTHER_WEIGHTS)),
         (r"b\.shape\[0\] % 16 == 0 and b\.shape\[1\] % 16 == 0",
          "A CUTLASS kernel of 8 bits needs layers of sizes that are multiples of 16",
          (Way("a newer vLLM, which pads such layers", "another image"),
@@ -333,11 +396,12 @@ ROWS: tuple[KnownError, ...] = (
          (Way("--attention-backend TRITON_ATTN (VLLM_ATTENTION_BACKEND in older versions; "
               "TRITON_ATTN_VLLM_V1 before 0.11)", "slower attention, where FlashInfer's runs"),
           Way("a newer vLLM with its FlashInfer, which know the device", "another image"))),
-        (r"[Ff]ailed to (?:initialize|run) cutlass|TMA WS grouped|"
+        (r"[Ff]ailed to (?:initialize|run) cutlass|TMA WS grouped|cudnnGraphNotSupportedError|"
          r"(?:TopK|TopP|Sampling)\w{0,40} failed",
          "A kernel of FlashInfer does not run on this device or with these sizes",
          (Way("another backend than FlashInfer: --moe-backend (triton, marlin) for one of experts, "
-              "--attention-backend for one of attention, VLLM_USE_FLASHINFER_SAMPLER=0 for a sampler",
+              "--linear-backend (marlin, cutlass) for one of linear layers, --attention-backend for one "
+              "of attention, VLLM_USE_FLASHINFER_SAMPLER=0 for a sampler",
               "slower kernels"),
           Way("a newer vLLM with its FlashInfer, which know the device", "another image"))),
         (r"[Ss]inks (?:are|is) only supported|support attention sinks|sink setting not supported|"
@@ -518,13 +582,22 @@ ROWS: tuple[KnownError, ...] = (
          (Way("/dev/kfd and every /dev/dri/renderD* for the process that starts the engine: --device of "
               "both, and the groups that own them (video, render); `amd-smi static` as that user"),
           Way("an image with the ROCm that the driver and the device need", "another image"))),
+        (r"Triton Error \[HIP\].{1,40}invalid device ordinal",
+         "Triton does not find the device on which torch runs",
+         (Way("TRITON_LIBHIP_PATH with the libamdhip64.so that torch loads, or LD_LIBRARY_PATH with "
+              "its folder first, and PYTHONNOUSERSITE=1",
+              "a guess, where torch itself finds the device"),
+          Way("HIP_VISIBLE_DEVICES, ROCR_VISIBLE_DEVICES and CUDA_VISIBLE_DEVICES unset, or the same "
+              "devices in each"),
+          Way("torch, Triton and ROCm of one release", "another image"))),
         (r"invalid device ordinal|device >= 0 && device < num_gpus|NVMLError_InvalidArgument",
          "A rank requested a device that is not there",
          (Way("on AMD RAY_EXPERIMENTAL_NOSET_HIP_VISIBLE_DEVICES=1 for `ray start` and the engine: "
               "otherwise Ray shows each worker one device, which the engine counts from 0 anew",
               where={"distributed_executor_backend": "ray"}, devices=("rocm",)),
           Way("--tensor-parallel-size of at most the devices that are visible "
-              "(`nvidia-smi -L`, CUDA_VISIBLE_DEVICES)", "more of the weights on each"),)),
+              "(`nvidia-smi -L`, CUDA_VISIBLE_DEVICES)", "more of the weights on each"),
+          Way("CUDA_VISIBLE_DEVICES (AMD: HIP_VISIBLE_DEVICES) with devices that are there, or unset"))),
         (r"libtpu.{0,20}lockfile",
          "The lock of the TPU belongs to another process, or to one that ended",
          (Way("end the process that holds the TPU (`fuser -v /dev/vfio/* /dev/accel*`); with "
@@ -619,13 +692,12 @@ ROWS: tuple[KnownError, ...] = (
           Way("end the process that holds the device (xpu-smi ps), then start again"),
           Way("torch, oneCCL and the driver as the release of vLLM names them, where the device "
               "is lost when several of them exchange data first", "another image"))),
-        (r"uncorrectable ECC|unspecified launch failure|misaligned address|illegal (?:memory access|instruction)|CUBLAS_STATUS_(?:EXECUTION_FAILED|INTERNAL_ERROR)|"
+        (r"illegal memory access",
+         "A kernel or the device failed, for no lack of memory", _without_kernels_of_choice),
+        (r"uncorrectable ECC|unspecified launch failure|misaligned address|illegal instruction|CUBLAS_STATUS_(?:EXECUTION_FAILED|INTERNAL_ERROR)|"
          r"hardware exception|HSA_STATUS_ERROR|Memory access fault by GPU|HW Exception by GPU|\bXid\b",
          "A kernel or the device failed, for no lack of memory",
-         (Way("dmesg on the host (Xid, ECC): a device with errors is taken out; without any, "
-              "CUDA_LAUNCH_BLOCKING=1 (AMD: AMD_SERIALIZE_KERNEL=3) names the kernel",
-              "slower; the line of the error is not the kernel's without it", kind="look"),
-          EAGER)),
+         (_LOOK_AT_DEVICE, EAGER)),
     ),
     *rows(
         "setting_refused",

@@ -251,8 +251,9 @@ ROWS: tuple[KnownError, ...] = (
          "The CUDA toolkit in use is older than the device",
          (Way("a CUDA toolkit of {2} or newer, with CUDA_HOME and PATH naming it (`nvcc --version`)",
               "some GB of image"),
-          Way("no FlashInfer: VLLM_USE_FLASHINFER_SAMPLER=0, and another --attention-backend or "
-              "--moe-backend where one of FlashInfer is in use", "slower kernels, where others are"))),
+          Way("no FlashInfer: VLLM_USE_FLASHINFER_SAMPLER=0, and another --attention-backend, "
+              "--moe-backend or --linear-backend where one of FlashInfer is in use",
+              "slower kernels, where others are"))),
     ),
     *rows(
         "port_in_use",
@@ -709,6 +710,12 @@ ROWS: tuple[KnownError, ...] = (
               {"quantization": "bitsandbytes", "load_format": "bitsandbytes"}),
           Way("--pipeline-parallel-size instead of --tensor-parallel-size, or a newer vLLM, where "
               "this version divides no such weights among ranks", "stages run one after the other"))),
+        (r"'(?:[\w.]{0,80}\.)?(\w{1,40})\.weight\.bitmask'",
+         "A layer is stored sparse in the checkpoint, as this version does not read it",
+         (Way("a build of the model that is saved without it (`disable_sparse_compression=True` in "
+              "save_pretrained of llm-compressor)", "a larger checkpoint"),
+          Way("the vLLM that the checkpoint was made for, with its compressed-tensors",
+              "another image"))),
         (r"'(?:[\w.]{0,80}\.)?(\w{1,40})\.(?:weight_packed|weight_scale\w{0,10}|input_scale|"
          r"weight_zero_point|weight_shape|qweight|qzeros|scales|g_idx)'",
          "A layer is quantised in the checkpoint, and not in this version",
@@ -723,6 +730,13 @@ ROWS: tuple[KnownError, ...] = (
          (Way("no quantisation of your own in --additional-config (Qwix), or one after loading: "
               "use_abstract_model false there", "the whole model is loaded before"),
           Way("a tpu-inference as new as the checkpoint", "another image"))),
+        (r"(?:KeyError: |not initialized from checkpoint: \{)'[\w.]{0,80}\.mtp(?:_block)?\.|"
+         r"no module or parameter named '[\w.]{1,80}' in \w{1,60}MTP\b",
+         "The checkpoint and the engine disagree about the weights of the layers that draft (MTP)",
+         (Way("no --speculative-config: the model without these layers", "slower decoding"),
+          Way("a vLLM as new as the checkpoint, or the revision of the checkpoint that this version "
+              "was tested with", "another image or checkpoint"),
+          replace(_ONE_DRAFT, where={}))),
         (r"KeyError: '(?:[\w.]{1,80}\.)?layers\.\d|no module or parameter named|not initialized from checkpoint|size mismatch for (?!mm_hash|layer )|"
          r"^ValueError: (?i:unexpected|unknown|missing) (?:[\w./-]{1,30} ){0,4}(?:weight|tensor|parameter)s?\b(?! type)|"
          r"Attempted to load weight(?: \(torch\.Size\(\[(\d{1,7}), (\d{1,7})\]\)\) into parameter "
@@ -774,7 +788,12 @@ ROWS: tuple[KnownError, ...] = (
               "some GB of image"),
           _BUILT,
           _NO_FLASHINFER_SAMPLER)),
-        (r"PTXASError|PTXAS error|ptxas fatal|/ptxas'.{0,600}returned non-zero exit status",
+        (r"/ptxas-blackwell'.{0,600}returned non-zero exit status",
+         "The assembler (ptxas-blackwell), which makes the code of Triton's kernels, failed",
+         (Way("TRITON_PTXAS_BLACKWELL_PATH with the ptxas of a CUDA that has the device, such as "
+              "/usr/local/cuda/bin/ptxas", "the CUDA toolkit in the image"),
+          Way("torch with a newer Triton, which brings a newer one", "another image"))),
+        (r"PTXASError|PTXAS error|ptxas(?:-blackwell)? fatal|/ptxas'.{0,600}returned non-zero exit status",
          "The assembler (ptxas), which makes the code of Triton's kernels, failed",
          (Way("TRITON_PTXAS_PATH (for capability 10 and above TRITON_PTXAS_BLACKWELL_PATH, since "
               "Triton 3.6) with the ptxas of a CUDA that knows the device, such as "
@@ -901,6 +920,13 @@ ROWS: tuple[KnownError, ...] = (
          "The package kernels is newer than transformers allows",
          (Way("an older kernels, as the release of transformers names it (for 5 below 0.15), or "
               "none: it is optional", "another environment"), _SAME_RELEASE)),
+        (r"module 'cutlass\b[\w.]{0,60}' has no attribute",
+         "A package was made for another CuTe DSL (nvidia-cutlass-dsl) than is installed",
+         (Way("a newer release of the package whose frame is above the error (quack-kernels, "
+              "flashinfer), as the release of vLLM requires it, in a fresh environment: an upgrade "
+              "in place keeps old ones (`pip install -U quack-kernels`)", "another environment"),
+          Way("nvidia-cutlass-dsl of the version before, where no such package is newer",
+              "what needs the newer one"))),
         (r"cannot import name '\w{1,80}' from '(?!vllm[.'])(\w{1,60})|"
          r"module '(torch|triton|flashinfer|transformers)[\w.]{0,60}' has no attribute",
          "A package is there, of another version",

@@ -23,6 +23,7 @@ from warmup_insights.analysis.advice.features import (
     V2_RUNNER,
     is_on,
     needs_v2_runner,
+    value_of,
 )
 from warmup_insights.analysis.advice.known_texts import (
     AS_STATED,
@@ -47,7 +48,10 @@ _BEFORE_MODEL = ("start_workers", "init_worker", "distributed_init")
 """Stages in which nothing is compiled or captured yet."""
 _LEFT_OUT = re.compile(r"no --([a-z][a-z\d-]{2,60})(?=$|[,;])")
 """A way that leaves an option out, and nothing else."""
-_FEWER = re.compile(r"a smaller --([a-z-]{2,60}-size)(?![\w-])")
+_FEWER = re.compile(
+    r"(?=a smaller --|--[a-z-]{2,60}-size of at most )(?:a smaller )?"
+    r"--([a-z-]{2,60}-size)(?![\w-])"
+)
 """A way that needs fewer of what a setting counts."""
 
 
@@ -75,7 +79,8 @@ def statement_of(
         ways = (
             replace(way, suggestion=way.suggestion + present(way.suggestion, config))
             for way in known.ways
-            if way != EAGER or stage not in _BEFORE_MODEL
+            if (way != EAGER or stage not in _BEFORE_MODEL)
+            and known_devices.is_of_stage(way, stage)
         )
         return replace(known, ways=(*ways, *more))
     if is_of_models_code(message, module) and not named_options(message):
@@ -94,7 +99,9 @@ def fitting(
     if needs_v2_runner(config):
         left = [way for way in left if way.changes.get(V2_RUNNER) != "0"]
     left = [way for way in left if all(_may_hold(way, n, config) for n in way.where)]
-    left.sort(key=lambda way: sum(-1 if n in config else 1 for n in way.where))
+    left.sort(
+        key=lambda way: sum(1 if value_of(n, config) is None else -1 for n in way.where)
+    )
     return left or [AS_STATED]
 
 
@@ -116,6 +123,7 @@ def _may_hold(way: Way, name: str, config: Mapping[str, Value]) -> bool:
     """Whether a setting may have the value that a way is for; whether the run states one that
     is on, where True stands for any."""
     wanted = way.where[name]
-    if name not in config:
+    value = value_of(name, config)
+    if value is None:
         return wanted is not True
-    return is_on(config[name]) if wanted is True else str(config[name]) == str(wanted)
+    return is_on(value) if wanted is True else str(value) == str(wanted)

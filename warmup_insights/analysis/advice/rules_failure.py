@@ -115,7 +115,9 @@ def program_error(facts: RunFacts, found: Failed) -> Iterator[Finding]:
         "another release of vLLM: a newer one, or the one that last started this model",
         "another image; an error of a release is in its list of issues",
     )
-    is_own = engine.name == "vllm" and (found.module or "").startswith("vllm/")
+    is_request = _OF_A_REQUEST.search(found.message) is not None
+    is_of_vllm = is_request or (found.module or "").startswith("vllm/")
+    is_own = engine.name == "vllm" and is_of_vllm
     yield finding_of(
         facts,
         f"An error of a program, no lack of memory: {shown_message(found)}{found.where}, {who}.",
@@ -124,13 +126,20 @@ def program_error(facts: RunFacts, found: Failed) -> Iterator[Finding]:
             *_of_another_device(facts),
             *_of_the_part(facts, found),
             *([other, together] if is_own else [together, other]),
+            *_of_other_weights(facts, found),
             *_without_warmup(facts, found),
-            *([] if found.module else [MODELS_TRANSFORMERS]),
+            *([] if found.module or is_request else [MODELS_TRANSFORMERS]),
         ],
         "the call finds what it expects, if that is its cause",
     )
 
 
+_OF_A_REQUEST = re.compile(
+    r"KeyError: ['\"](?:[a-z\d]{1,20}[_-]){0,3}(?:[\da-f]{16,32}|[\da-f]{8}-(?:[\da-f]{4}-){3}[\da-f]{12})"
+    r"(?:-[\da-f]{1,12}){0,2}['\"]"
+)
+"""A request that the engine's own tables lack: ids are `chatcmpl-` and others with hexadecimal
+digits behind, or a UUID (vLLM `v1/engine/input_processor.py`, `entrypoints`)."""
 _DEVICES = ("cpu", "cuda", "hpu", "xpu", "tpu", "neuron")
 """Values of --device (vLLM to 0.8)."""
 
