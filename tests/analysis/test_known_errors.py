@@ -93,6 +93,16 @@ TEXTS = [
     ("subprocess.CalledProcessError: Command '['/x/bin/ptxas-blackwell', '-v', "
      "'--gpu-name=sm_199a']' returned non-zero exit status 255.", "build_failed",
      "TRITON_PTXAS_BLACKWELL_PATH with the ptxas", {}),
+    ("ValueError: Only support per-tensor scaling factor for fp8 KV cache", "setting_refused",
+     "--kv-cache-dtype auto", {"kv_cache_dtype": "auto"}),
+    ("RuntimeError: Unsupported block size: 128", "setting_refused", "no --block-size", {}),
+    ("RuntimeError: Some KV cache block size must be divisible by 128", "setting_refused",
+     "--block-size 128", {"block_size": 128}),
+    ("RuntimeError: Error in function 'some': Missing TRTLLM-GEN kernel (context): a=2",
+     "device_unsupported", '"use_trtllm_attention": false', {}),
+    ("ValueError: GGUF model with architecture some is not supported yet.", "model_unsupported",
+     "instead of GGUF", {}),
+    ("ValueError: Architecture some2 not supported", "model_unsupported", "instead of GGUF", {}),
     ("NotImplementedError: No INC scheme found for layer config: x", "model_unsupported",
      "a newer vLLM", {}),
     ("NotImplementedError: No Int8 MoE backend supports the deployment configuration "
@@ -1548,3 +1558,24 @@ def test_one_device_is_not_made_fewer():
     for ranks, word in ((1, "CUDA_VISIBLE_DEVICES"), (2, "--tensor-parallel-size")):
         recorded = ConfigRecorded(settings={"tensor_parallel_size": ranks})
         assert _raised(text, "", *CUDA, recorded).suggestion.startswith(word)
+
+
+def test_kernels_of_8_bits_are_left_out_first_where_the_model_has_none():
+    text = "RuntimeError: DeepGEMM backend is not available."
+    for kind, first in (
+        (None, "VLLM_USE_DEEP_GEMM=0"),
+        ("fp8", "DeepGEMM in the image"),
+    ):
+        recorded = ConfigRecorded(settings={"quantization": kind})
+        finding = _raised(text, "", *CUDA, recorded)
+        ways = [finding.suggestion, *(way.suggestion for way in finding.ways)]
+        assert ways[0] == first
+        assert len(set(ways)) == len(ways)
+
+
+def test_a_figure_that_a_model_lacks_is_a_matter_of_transformers():
+    text = "TypeError: unsupported operand type(s) for *: 'int' and 'NoneType'"
+    models = _raised(text, "vllm/model_executor/models/some.py", *CUDA)
+    assert models.suggestion.startswith("the transformers that this vLLM was made with")
+    other = _raised(text, "vllm/v1/engine/some.py", *CUDA)
+    assert "transformers" not in other.suggestion

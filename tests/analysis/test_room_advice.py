@@ -108,6 +108,16 @@ def test_others_that_hold_most_of_a_device_are_ended_first():
     assert all("utilization" not in way for way, _ in ways_of(finding))
 
 
+def test_an_intel_device_without_any_free_memory_may_only_not_state_it():
+    failure = ended(
+        "out_of_memory", free_bytes=0, needed_bytes=int(27.27 * GIB),
+        total_bytes=int(30.3 * GIB), wanted_utilization=0.9,
+    )  # fmt: skip
+    finding = only([started("vllm", device_kind="xpu"), failure[-1]], "memory_taken")
+    assert finding.suggestion.startswith("a driver (intel-compute-runtime)")
+    assert "in use" not in finding.title
+
+
 def test_a_sampler_that_ran_out_of_memory_gets_fewer_requests():
     message = (
         "RuntimeError: CUDA out of memory occurred when warming up sampler with 256 dummy "

@@ -73,8 +73,10 @@ class Feature:
 def value_of(name: str, config: Mapping[str, Value]) -> Value | None:
     """A setting that the run states, also as a pass of its compilation (vLLM
     `config/compilation.py PassConfig`); None where it states none."""
-    if name in config or not name.startswith("fuse_"):
-        return config.get(name)
+    if name in config:
+        return str(config[name]) if config[name] is None else config[name]
+    if not name.startswith("fuse_"):
+        return None
     whole = str(config.get("compilation_config"))
     match = re.search(rf"\b{name}['\"]?\s?[:=]\s?(\w{{1,20}})", whole)
     own = config.get(f"compilation_config.pass_config.{name}")
@@ -132,7 +134,7 @@ FEATURES: tuple[Feature, ...] = (
             "kv_transfer_config", "no --kv-transfer-config", "KV cache is not passed on"),
     Feature(r"[Pp]rompt[ _-][Ee]mbed", "enable_prompt_embeds", "no --enable-prompt-embeds",
             "requests with embeddings are refused"),
-    Feature(r"(?i:fp8|quantized|nvfp4|int8|turboquant)[ _-](?:kv|KV)[ _-]?[Cc]ache|kv[_-]cache[_-]dtype|"
+    Feature(r"(?i:fp8(?:_e\dm\d)?|quantized|nvfp4|int8|turboquant)[ _-](?:kv|KV)[ _-]?[Cc]ache|kv[_-]cache[_-]dtype|"
             r"KV cache (?:dtype|quantization)|(?i:turboquant)",
             "kv_cache_dtype", "--kv-cache-dtype auto", "a cache of 16 bits"),
     Feature(r"(?i:cuda ?graphs?)\b|CUDAGraphMode|cudagraph_mode", "cudagraph_mode", "--enforce-eager",

@@ -391,6 +391,12 @@ ROWS: tuple[KnownError, ...] = (
          (Way("VLLM_DISABLED_KERNELS with the name after `Selected` above, where the log has "
               "that line: the engine takes the next kernel", "slower, where the next one is"),
           OTHER_BUILD, OTHER_WEIGHTS)),
+        (r"Missing TRTLLM-GEN kernel",
+         "The attention of TensorRT-LLM in FlashInfer has no kernel for these sizes",
+         (Way("--attention-config '{{\"use_trtllm_attention\": false}}' (VLLM_USE_TRTLLM_ATTENTION=0 in "
+              "older versions)", "slower attention"),
+          Way("another --attention-backend than FLASHINFER, and no --block-size", "other kernels"),
+          Way("a newer vLLM with its FlashInfer", "another image"))),
         (r"(?:Prefill|Decode)With\w{1,30}KVCache\w{0,40} failed",
          "The attention of FlashInfer does not run on this device or with these sizes",
          (Way("--attention-backend TRITON_ATTN (VLLM_ATTENTION_BACKEND in older versions; "
@@ -701,6 +707,10 @@ ROWS: tuple[KnownError, ...] = (
     ),
     *rows(
         "setting_refused",
+        (r"per-tensor scaling factor for fp8 KV",
+         "This version does not take the scales of the KV cache that the checkpoint has, or lacks",
+         (_CACHE_OF_16_BITS,
+          Way("a newer vLLM, which takes them", "another image"))),
         (r"FloatingPointError: [Ii]nvalid value \((nan|inf)\)",
          "JAX looks for values that are no number, and found one in a result",
          (Way("a checkpoint or quantisation without values that overflow (another --quantization "

@@ -378,7 +378,8 @@ ROWS: tuple[KnownError, ...] = (
         (r"[Dd]eep_?(?:gemm|GEMM)\w?[ '](?:\w{1,20} ){0,2}(?:(?:is )?(?:not |un)available|not (?:installed|found)|"
          r"to be installed|installation|build\b|support in\b|>= ?[\d.]{1,8})|No module named '?deep_gemm",
          "Something that the engine needs is missing",
-         (Way("DeepGEMM in the image", "a larger image"),
+         (replace(NO_DEEP_GEMM, where={"quantization": "None"}, price="none: it has kernels of 8 bits"),
+          Way("DeepGEMM in the image", "a larger image"),
           NO_DEEP_GEMM)),
         (r"No module named '?habana_frameworks",
          "The Python part of the Gaudi software is missing",
@@ -593,10 +594,16 @@ ROWS: tuple[KnownError, ...] = (
          (Way("the plugin that the message names, in the environment of the engine",
               "another package"),
           Way("an older vLLM, which has the architecture", "another image"))),
+        (r"GGUF model with architecture|^ValueError: Architecture \w{1,40} not supported",
+         "GGUF files of this architecture cannot be read",
+         (Way("weights of the model in the form of Hugging Face (safetensors) instead of GGUF: AWQ, "
+              "GPTQ or FP8 for as few bits", "another download"),
+          Way("a newer vLLM, with its GGUF plugin and transformers, where they read it",
+              "another image"))),
         (r"does not recognize this architecture|model type `?[\w.-]{1,60}`? but|"
          r"(?<!earlier )architectures? .{1,200}(?:not supported|no vLLM "
          r"implementation)|has no vLLM implementation|Unsupported architecture|"
-         r"Unrecognized (?:model|configuration class)|GGUF model with architecture|"
+         r"Unrecognized (?:model|configuration class)|"
          r"is not a registered model in the Transformers",
          "This version does not know the architecture of the model",
          (Way("a vLLM whose list of supported models has it, with the transformers it requires",

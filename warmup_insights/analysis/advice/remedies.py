@@ -102,7 +102,10 @@ def fitting(
     left.sort(
         key=lambda way: sum(1 if value_of(n, config) is None else -1 for n in way.where)
     )
-    return left or [AS_STATED]
+    unique: dict[str, Way] = {}
+    for way in left:
+        unique.setdefault(way.suggestion, way)
+    return list(unique.values()) or [AS_STATED]
 
 
 def is_taken(way: Way, config: Mapping[str, Value]) -> bool:

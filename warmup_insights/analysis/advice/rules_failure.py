@@ -191,6 +191,8 @@ _REPORTED = re.compile(
     r"\bstatus=\d"
 )
 """Errors that a package only reports: of a program that it called, of the system, of a device."""
+_ABSENT = re.compile(r"unsupported operand type\(s\) for .{1,40}'NoneType'")
+"""A figure of a model's configuration that is not there, where its layers are made."""
 _OF_PARTS = re.compile(r"\b[\w/]{1,80}\.py\b|\[(?i:aiter)\]")
 """Files, and libraries of kernels by what their lines begin with."""
 
@@ -203,6 +205,12 @@ def _of_the_part(facts: RunFacts, found: Failed) -> Iterator[Way]:
     for feature in named_features(files, config)[:2]:
         yield feature.way(config)
     package = (found.module or "").partition("/")[0]
+    if _ABSENT.search(found.message) and "/models/" in (found.module or ""):
+        yield Way(
+            "the transformers that this vLLM was made with (`pip check`), or a newer vLLM: later "
+            "ones may give no value for what the model's configuration leaves out",
+            "models that need the other one do not load",
+        )
     if package in ("transformers", "transformers_modules", "tokenizers"):
         yield MODELS_TRANSFORMERS
     elif _REPORTED.search(found.message):

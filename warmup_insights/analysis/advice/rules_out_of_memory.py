@@ -312,6 +312,9 @@ def memory_taken(facts: RunFacts, found: Failed) -> Iterator[Finding]:
             {"gpu_memory_utilization": round(share, 2)},
         )
     ]  # fmt: skip
+    used = f"; {format_bytes(others)} were in use"
+    if facts.summary.device.kind == "xpu" and not found.free_bytes:
+        stop, used = _UNREAD, ""
     is_shared = UNIFIED[0] < total < UNIFIED[1] and facts.summary.device.kind != "hpu"
     files = [
         Way(
@@ -324,13 +327,20 @@ def memory_taken(facts: RunFacts, found: Failed) -> Iterator[Finding]:
         facts,
         f"{format_bytes(found.free_bytes)} of {format_bytes(total)} were free at the start, and "
         f"a utilisation of {found.stated.wanted_utilization:g} requires "
-        f"{format_bytes(found.needed_bytes)}{found.where}; {format_bytes(others)} were in use.",
+        f"{format_bytes(found.needed_bytes)}{found.where}{used}.",
         numbers,
         [*lower, stop, *files]
         if share >= CLOSE_SHARE * wanted
         else [stop, *files, *([] if files else [_other_device(facts)]), *lower],
         "the engine passes this check, which comes before the weights are loaded",
     )
+
+
+_UNREAD = Way(
+    "a driver (intel-compute-runtime) as new as the image of the release for XPU has, where "
+    "`xpu-smi` shows that nothing holds the device: some state 0 for memory that is free",
+    "another image or host; where a process holds it, its end is enough",
+)
 
 
 def _other_device(facts: RunFacts) -> Way:
