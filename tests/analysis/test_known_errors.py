@@ -93,6 +93,8 @@ TEXTS = [
     ("subprocess.CalledProcessError: Command '['/x/bin/ptxas-blackwell', '-v', "
      "'--gpu-name=sm_199a']' returned non-zero exit status 255.", "build_failed",
      "TRITON_PTXAS_BLACKWELL_PATH with the ptxas", {}),
+    ("RuntimeError: MXFP4 quantization is not supported on gfx942", "device_unsupported",
+     "VLLM_ROCM_USE_AITER_FP4BMM=0", {"VLLM_ROCM_USE_AITER_FP4BMM": "0"}),
     ("ValueError: Only support per-tensor scaling factor for fp8 KV cache", "setting_refused",
      "--kv-cache-dtype auto", {"kv_cache_dtype": "auto"}),
     ("RuntimeError: Unsupported block size: 128", "setting_refused", "no --block-size", {}),
@@ -1527,6 +1529,14 @@ def test_kernels_that_were_chosen_are_left_out_first(name, value, is_first):
     finding = _raised(ILLEGAL, "", *CUDA, recorded, phase="compile")
     option = f"no --{name.replace('_', '-')}"
     assert finding.suggestion.startswith(option) is is_first
+
+
+def test_kernels_of_aiter_that_were_chosen_are_left_out_first():
+    text = "Memory access fault by GPU node-9 on address 0x1. Reason: Unknown."
+    for value, is_first in (("1", True), ("0", False)):
+        recorded = ConfigRecorded(settings={"VLLM_ROCM_USE_AITER": value})
+        finding = _raised(text, "", started(device_kind="rocm"), recorded)
+        assert finding.suggestion.startswith("VLLM_ROCM_USE_AITER_MOE=0") is is_first
 
 
 @pytest.mark.parametrize(

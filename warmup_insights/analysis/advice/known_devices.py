@@ -114,15 +114,22 @@ _NO_FUSED_ALL_REDUCE = Way(
     where={"fuse_allreduce_rms": True, "tensor_parallel_size": True},
 )
 _OTHER_EXPERTS = Way(
-    "no --moe-backend of your own, or marlin, for one start: shows whether these kernels are the cause",
+    "no --moe-backend of your own, or another one, for one start: shows whether these kernels are the cause",
     "slower kernels, where the ones chosen run",
     where={"moe_backend": True},
 )
 _OWN_LINEAR = Way(
-    "no --linear-backend of your own, or marlin, for one start: shows whether these kernels are the "
+    "no --linear-backend of your own, or another one, for one start: shows whether these kernels are the "
     "cause",
     "slower kernels, where the ones chosen run",
     where={"linear_backend": True},
+)
+_NO_AITER = Way(
+    "VLLM_ROCM_USE_AITER_MOE=0, then VLLM_ROCM_USE_AITER=0, for one start: shows whether kernels of "
+    "AITER are the cause",
+    "slower kernels",
+    where={"VLLM_ROCM_USE_AITER": "1"},
+    devices=("rocm",),
 )
 _LOOK_AT_DEVICE = Way(
     "dmesg on the host (Xid, ECC): a device with errors is taken out; without any, "
@@ -142,13 +149,8 @@ def is_of_stage(way: Way, stage: str) -> bool:
 
 def _without_kernels_of_choice(match: re.Match[str]) -> Iterable[Way]:
     """Kernels that the run states, each left out, before the device and any of them."""
-    yield from (
-        _OTHER_EXPERTS,
-        _OWN_LINEAR,
-        _NO_FUSED_ALL_REDUCE,
-        _LOOK_AT_DEVICE,
-        EAGER,
-    )
+    yield from (_OTHER_EXPERTS, _OWN_LINEAR, _NO_AITER, _NO_FUSED_ALL_REDUCE)
+    yield from (_LOOK_AT_DEVICE, EAGER)
 
 
 _NO_OWN_BACKEND = Way(
@@ -320,6 +322,10 @@ ROWS: tuple[KnownError, ...] = (
         (r"(\w{1,60}) requires (gfx\w{3,6})\b.{0,60}? got (gfx\w{3,6})",
          "A kernel of AITER, AMD's library, was chosen that this device cannot run",
          _without_kernel),
+        (r"(?:MX|mx)?(?:FP|fp)4 quantization is not supported on gfx",
+         "A kernel of AITER for 4 bits was chosen that this device cannot run",
+         (Way.that_sets("none, where the weights are not of 4 bits", VLLM_ROCM_USE_AITER_FP4BMM="0"),
+          Way.that_sets(_OTHER_KERNELS, VLLM_ROCM_USE_AITER="0"), OTHER_WEIGHTS)),
         (r"One of GPU archs of \[",
          "AITER, AMD's library of kernels, has none for this device",
          (Way.that_sets(_OTHER_KERNELS, VLLM_ROCM_USE_AITER="0"), OTHER_BUILD)),
@@ -698,10 +704,10 @@ ROWS: tuple[KnownError, ...] = (
           Way("end the process that holds the device (xpu-smi ps), then start again"),
           Way("torch, oneCCL and the driver as the release of vLLM names them, where the device "
               "is lost when several of them exchange data first", "another image"))),
-        (r"illegal memory access",
+        (r"illegal memory access|Memory access fault by GPU",
          "A kernel or the device failed, for no lack of memory", _without_kernels_of_choice),
         (r"uncorrectable ECC|unspecified launch failure|misaligned address|illegal instruction|CUBLAS_STATUS_(?:EXECUTION_FAILED|INTERNAL_ERROR)|"
-         r"hardware exception|HSA_STATUS_ERROR|Memory access fault by GPU|HW Exception by GPU|\bXid\b",
+         r"hardware exception|HSA_STATUS_ERROR|HW Exception by GPU|\bXid\b",
          "A kernel or the device failed, for no lack of memory",
          (_LOOK_AT_DEVICE, EAGER)),
     ),
