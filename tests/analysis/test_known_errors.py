@@ -1542,8 +1542,8 @@ def test_kernels_of_aiter_that_were_chosen_are_left_out_first():
 @pytest.mark.parametrize(
     "name",
     [
-        "chatcmpl-b0d24c1c50541bec-804c6b13", "0_e440abac-6387-4091-a999-e6308f990b1d",
-        "cmpl-2fdd35648efc418db366c6690c29c4da",
+        "chatcmpl-0123456789abcdef-01234567", "0_01234567-89ab-cdef-0123-456789abcdef",
+        "cmpl-0123456789abcdef0123456789abcdef",
     ],
 )  # fmt: skip
 def test_a_request_that_is_unknown_is_no_matter_of_transformers(name):
