@@ -152,6 +152,7 @@ def _without_buckets(summary: RunSummary) -> str:
 
 _TOPICS = {
     "setting_ignored": "A setting has no effect here",
+    "setting_unknown": "vLLM itself has no such variable",
     "capped": "A fallback bucket was capped",
     "no_buckets": "Buckets could not be made",
     "keep_alive": "Processes waited for a long step",
