@@ -22,17 +22,32 @@ from warmup_insights.storage import EventStore
 pytestmark = pytest.mark.long
 
 COUNT = 80
+LABEL = "one evening"
 
 
-@pytest.fixture
-def logs(tmp_path):
-    return write_logs(tmp_path / "logs", COUNT, lines=300)
+@pytest.fixture(scope="module")
+def logs(tmp_path_factory):
+    """The folder of the logs."""
+    folder = tmp_path_factory.mktemp("logs")
+    write_logs(folder, COUNT, lines=300)
+    return folder
+
+
+@pytest.fixture(scope="module")
+def expected(logs, tmp_path_factory):
+    """What a database holds into which all of them were read at once."""
+    db = tmp_path_factory.mktemp("whole") / "b.db"
+    with EventStore(db) as store:
+        ingest_files(store, sorted(map(str, logs.iterdir())))
+        for run in store.runs():
+            store.update_run(run.run_id, label=LABEL)
+    return contents(db)
 
 
 def start(folder: Path, db: Path, jobs: int = 2) -> subprocess.Popen[str]:
     command = ["-m", "warmup_insights", "ingest", str(folder), "--jobs", str(jobs)]
     return subprocess.Popen(
-        [sys.executable, *command, "--db", str(db), "--label", str(db), "--json"],
+        [sys.executable, *command, "--db", str(db), "--label", LABEL, "--json"],
         cwd=ROOT, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
         start_new_session=True,
     )  # fmt: skip
@@ -70,28 +85,23 @@ def assert_whole(db: Path) -> None:
         assert len(store.runs()) == len(store.sources())
 
 
-def assert_rerun_completes(logs: list[str], db: Path, other: Path) -> None:
+def assert_rerun_completes(logs: Path, db: Path, expected: dict) -> None:
     before = num_stored(db)
-    output, talk = start(Path(logs[0]).parent, db).communicate(timeout=600)
+    output, talk = start(logs, db).communicate(timeout=600)
     states = [answer["state"] for answer in json.loads(output)["files"]]
     assert states.count("unchanged") == before
     assert f"{before:,} of {COUNT:,} files were stored already" in talk
     assert states.count("new") == COUNT - before
-    with EventStore(other) as store:
-        ingest_files(store, logs)
-        for run in store.runs():
-            store.update_run(run.run_id, label=str(db))
-    ours, whole = contents(db), contents(other)
-    summaries = [found.pop("run_summaries") for found in (ours, whole)]
-    assert ours == whole
-    assert len(summaries[0]) == len(summaries[1])
+    found = contents(db)
+    assert len(found.pop("run_summaries")) == COUNT
+    assert found == {n: rows for n, rows in expected.items() if n != "run_summaries"}
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
 @pytest.mark.parametrize("jobs", [1, 2])
-def test_a_signal_leaves_nothing_half_way(tmp_path, logs, number, jobs):
+def test_a_signal_leaves_nothing_half_way(tmp_path, logs, expected, number, jobs):
     db = tmp_path / "a.db"
-    _, talk = break_off(process := start(tmp_path / "logs", db, jobs), db, number)
+    _, talk = break_off(process := start(logs, db, jobs), db, number)
     assert process.returncode == 1
     (said,) = re.findall(rf"Stopped: (\d+) of {COUNT} files are done", talk)
     # The signal may come between the end of a transaction and the count.
@@ -100,12 +110,12 @@ def test_a_signal_leaves_nothing_half_way(tmp_path, logs, number, jobs):
     assert "leaked" not in talk
     assert wait_until(lambda: processes_of(process.pid) == [], 20)
     assert_whole(db)
-    assert_rerun_completes(logs, db, tmp_path / "b.db")
+    assert_rerun_completes(logs, db, expected)
 
 
-def test_kill_leaves_nothing_half_way_and_no_process(tmp_path, logs):
+def test_kill_leaves_nothing_half_way_and_no_process(tmp_path, logs, expected):
     db = tmp_path / "a.db"
-    process = start(tmp_path / "logs", db)
+    process = start(logs, db)
     assert wait_until(lambda: num_stored(db) >= 5)
     process.kill()
     _, talk = process.communicate(timeout=600)
@@ -113,4 +123,4 @@ def test_kill_leaves_nothing_half_way_and_no_process(tmp_path, logs):
     assert "Traceback" not in talk
     assert wait_until(lambda: processes_of(process.pid) == [], 20)
     assert_whole(db)
-    assert_rerun_completes(logs, db, tmp_path / "b.db")
+    assert_rerun_completes(logs, db, expected)
