@@ -12,6 +12,8 @@ from warmup_insights.analysis.summary import summarize
 from warmup_insights.ingest.single import ingest_path
 from warmup_insights.storage.store import EventStore
 
+pytestmark = pytest.mark.long
+
 PLUGIN = "warmup_insights.vllm_plugin"
 
 

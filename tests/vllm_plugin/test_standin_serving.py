@@ -10,6 +10,8 @@ import pytest
 
 from tests.vllm_plugin.running import VERSIONS, run_standin
 
+pytestmark = pytest.mark.long
+
 FORWARD = re.compile(r"\[fwd\] \('(\w+)', (\d+), (\d+), (\d+)\)")
 
 

@@ -10,6 +10,8 @@ import pytest
 from tests.vllm_plugin.running import run_standin
 from warmup_insights.analysis.summary import summarize
 
+pytestmark = pytest.mark.long
+
 RUNNER = "vllm_gaudi.v1.worker.hpu_model_runner"
 COMMON = "vllm_gaudi.extension.bucketing.common"
 
