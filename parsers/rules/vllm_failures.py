@@ -516,7 +516,9 @@ FAILURE_RULES: tuple[LineRule, ...] = (
         # Not what runs others or carries what they gave it. The functions of `failure_frame`,
         # and what `failure_frame_compiler`, `compile_artifact_frame` and `failure_import`
         # read, have rules of their own.
-        r'\s{0,20}File "[^"]{1,200}(?:-packages/|/modules/(?=transformers_modules/))(?!'
+        # A checkout of vLLM or a plugin has the folder of the package in it.
+        r'\s{0,20}File "[^"]{0,200}(?:-packages/|/modules/(?=transformers_modules/)|'
+        r"/vllm(?:-[a-z]{1,20})?/(?=vllm(?:_[a-z]{1,20})?/))(?!"
         rf"{CARRIERS}|vllm/compilation/caching)"
         r'(?P<path>\w[\w./]{1,200})", line \d{1,7}, in '
         rf"(?!(?:{'|'.join(_FRAMES)}|<module>)\s*$)\S",
@@ -524,6 +526,12 @@ FAILURE_RULES: tuple[LineRule, ...] = (
         Sample(
             '  File "/x/site-packages/vllm/lora/ops/shrink.py", line 215, in _shrink',
             {"path": "vllm/lora/ops/shrink.py"},
+        ),
+        Sample(
+            "ERROR 07-16 19:47:26 [core.py:866]   File "
+            '"/vllm-gaudi/vllm_gaudi/v1/worker/hpu_model_runner.py", line 3197, in '
+            "_prepare_inputs",
+            {"path": "vllm_gaudi/v1/worker/hpu_model_runner.py"},
         ),
         Sample(
             "ERROR 07-16 19:47:26 [core.py:866]   File "

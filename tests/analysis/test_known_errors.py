@@ -734,6 +734,8 @@ TEXTS = [
     ("ValueError: VllmConfig does not have enough slots to schedule a token and support the "
      "speculative decoding settings. Got max_num_batched_tokens=2048 and "
      "scheduled_token_delta=4096.", "setting_refused", "of more than 4096", {}),
+    ("RuntimeError: offset_ 0is not matching with the offset of new tensor 184467", "build_failed",
+     "VLLM_MM_WARMUP_OUTSIDE_COMPILE_ONLY=true", {}),
     ("ValueError: Gemma3nForConditionalGeneration does not support LoRA yet.",
      "setting_refused", "--enable-lora", {}),
     ("ValueError: FlashInfer does not support this kind of KV cache.", "setting_refused",

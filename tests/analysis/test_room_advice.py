@@ -275,7 +275,7 @@ def test_a_device_that_others_hold_is_not_full_of_weights():
     assert finding.effect == "909 MiB of room at least, as much as was missing"
 
 
-@pytest.mark.parametrize("model", ["a/8x7B", "a/Some-model", "a/Qwen3-A3B"])
+@pytest.mark.parametrize("model", ["a/8x7B", "a/Some-model", "a/Qwen3-A3B", "a/17B-16E", "a/MoE-1B-7B"])
 def test_a_name_that_states_no_size_gives_none(model):
     start = [started("vllm", device_kind="cuda", model=model), LOADING]
     failure = Failure(failure="out_of_memory", message="no", total_bytes=16 * GIB)
@@ -1240,6 +1240,32 @@ def test_a_warm_up_that_fails_on_hpu_may_be_left_out(kind, phase, is_offered, me
     failure = Failure(failure="error", message=message, phase=phase, line=7)
     text = offered([started("vllm-fork", device_kind=kind), failure])
     assert ("VLLM_SKIP_WARMUP=true" in text) is is_offered
+    assert "another release" in text
+
+
+def test_a_warm_up_of_mixed_batches_that_fails_may_be_left_out():
+    failure = Failure(
+        failure="error", message="ValueError: not enough values", phase="mixed",
+        bucket=(1, 8192, 960, 16, 1, 8599), line=7,
+    )  # fmt: skip
+    text = offered([started("vllm-fork", device_kind="hpu"), failure])
+    assert "VLLM_SKIP_WARMUP=true" in text
+
+
+def test_a_crash_names_the_frame_that_it_states():
+    failure = Failure(
+        failure="error", message="Fatal Python error: Segmentation fault", line=7,
+        module="flashinfer/jit/core.py",
+    )  # fmt: skip
+    text = offered([started("vllm", device_kind="cuda"), failure])
+    assert "which flashinfer/jit/core.py calls" in text
+
+
+@pytest.mark.parametrize(("free", "text"), [(None, "at most 2 GiB"), (GIB, "1 GiB were")])
+def test_what_was_missing_is_exact_only_where_it_is_known_what_was_free(free, text):
+    events = ended("out_of_memory", "no", phase="profile_run", needed_bytes=2 * GIB,
+                   free_bytes=free)  # fmt: skip
+    assert text in only(events, "out_of_memory").effect
 
 
 @pytest.mark.parametrize("name", ["tensor_parallel_size", "pipeline_parallel_size"])

@@ -765,6 +765,10 @@ ROWS: tuple[KnownError, ...] = (
           Way("smaller largest buckets (batch x length: VLLM_PROMPT_BS_BUCKET_MAX, "
               "--max-num-seqs, --max-num-batched-tokens), where it fails in one of them or in "
               "the profiling run", "such batches run in more pieces"))),
+        (r"is not matching with the offset of new tensor",
+         "A warm-up that only compiles used the values of a tensor, which it had not computed",
+         (Way("VLLM_MM_WARMUP_OUTSIDE_COMPILE_ONLY=true with a newer vllm-gaudi, where the frames lead "
+              "through the part for images: their shapes follow from values", "a longer warm-up"),)),
         (r"synNodeCreate\w{0,20} failed",
          "The graph compiler of the Gaudi software refused an operation",
          (Way("ENABLE_CONSOLE=true LOG_LEVEL_ALL=3: the lines before the error name the "

@@ -349,8 +349,9 @@ def failure_unexplained(facts: RunFacts, found: Failed) -> Iterator[Finding]:
         price = "the error has no text: the frame above it names what was wrong"
     elif CRASH.search(found.message):
         more = (
-            "the innermost frames that it lists are of the library that crashed, where it lists any: "
-            "another version of that one; a line above the signal may state what went wrong"
+            "a line above the signal may state what went wrong; otherwise another version of the "
+            "library that crashed, which "
+            + (f"{found.module} calls" if found.module else "the innermost frames may name")
         )
         price = "the line names the signal alone"
     elif ":" not in found.message:
@@ -399,8 +400,10 @@ _OF_A_KERNEL = re.compile(
 def _other_release(facts: RunFacts, found: Failed, price: str) -> Iterator[Way]:
     """Another release, where an error with a text of its own was raised in the start; first no
     choice of a kernel, where the text is about one."""
-    is_raised = re.match(r"[\w.]{1,100}Error: \S", found.message) is not None
-    if not is_raised or price == _ANNOUNCES or found.is_serving:
+    is_raised = re.match(
+        r"[\w.]{1,100}Error: \S|NotImplementedError$", found.message
+    )
+    if is_raised is None or price == _ANNOUNCES or found.is_serving:
         return
     kind = facts.summary.device.kind
     if kind in GPUS and _OF_A_KERNEL.search(found.message):
@@ -469,7 +472,7 @@ def _without_warmup(facts: RunFacts, found: Failed) -> Iterator[Way]:
     """A warm-up on HPU failed, which serving does without (vllm-gaudi `hpu_model_runner.py
     warmup_model`)."""
     stage = found.phase or ""
-    is_warming = stage.startswith("model_warmup") or stage in PHASES
+    is_warming = stage.startswith("model_warmup") or found.bucket is not None
     if facts.summary.device.kind != "hpu" or not is_warming or found.is_serving:
         return
     mode = has_setting(facts.summary, "VLLM_DEVELOPER_MODE")

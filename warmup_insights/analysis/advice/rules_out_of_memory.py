@@ -508,6 +508,9 @@ MOST_BY_NAME = 1.2
 """A model has up to so many times the parameters that its name states: Qwen2.5-7B has 7.6e9,
 gemma-7b 8.5e9."""
 _PARAMETERS = re.compile(r"(?<![\dx.A-Za-z])(\d{1,4}(?:\.\d{1,2})?)[Bb](?![A-Za-z0-9])")
+_EXPERTS = re.compile(r"(?<![A-Za-z0-9.])\d{1,4}[Ee](?![A-Za-z0-9])")
+"""A number of experts in a name, whose size is that of a token's part: Llama-4-Scout-17B-16E
+has 109e9 parameters."""
 
 
 @failure_rule(
@@ -584,12 +587,12 @@ def _bytes_by_name(facts: RunFacts) -> float | None:
     """Weights of 16 or 32 bits by the number in the model's name, per device."""
     is_quantized = str(facts.summary.config.get("quantization", None)) != "None"
     name = str(facts.summary.model or "").rpartition("/")[2]
-    match = _PARAMETERS.search(name)
-    if is_quantized or match is None:
+    sizes = set(_PARAMETERS.findall(name))
+    if is_quantized or len(sizes) != 1 or _EXPERTS.search(name):
         return None
     tensor = facts.summary.setting("tensor_parallel_size") or 1
     size = 4 if "float32" in str(facts.summary.config.get("dtype")) else 2
-    return float(match[1]) * 1e9 * size / tensor
+    return float(sizes.pop()) * 1e9 * size / tensor
 
 
 @failure_rule(
@@ -622,11 +625,12 @@ def out_of_memory(facts: RunFacts, found: Failed) -> Iterator[Finding]:
     if missing:
         parts.append(f"{count_of(len(missing), 'bucket')} never reached")
     shortfall = _shortfall(found, trend, len(missing))
+    is_most = trend is None and found.free_bytes is None
     if shortfall is not None:
         numbers["shortfall_bytes"] = shortfall
     yield finding_of(
         facts, ", ".join(parts) + ".", numbers, _room_ways(facts, found, shortfall),
-        lambda first: _effect(first, shortfall), first_lines(missing),
+        lambda first: _effect(first, shortfall, is_most=is_most), first_lines(missing),
     )  # fmt: skip
 
 
@@ -635,14 +639,16 @@ def _ran_out(found: Failed, words: str = "ran out") -> str:
     return f"most likely {words}" if is_likely_memory(found.message) else words
 
 
-def _effect(first: Way, shortfall: float | None) -> str:
-    """What the first way brings: the room that it was computed from, or what was missing."""
+def _effect(first: Way, shortfall: float | None, *, is_most: bool) -> str:
+    """What the first way brings: the room that it was computed from, or what was missing; at
+    most so much, where nothing states how much was free."""
     if shortfall is None:
         return "the shortfall is not known, so neither is how much is enough"
     room = format_bytes(shortfall)
     if any(name in first.suggestion for name in _COMPUTED):
         return f"{room} of room at least, as much as was missing"
-    return f"{room} were missing; whether this is as much no figure shows"
+    most = "at most " if is_most else ""
+    return f"{most}{room} were missing; whether this is as much no figure shows"
 
 
 def _place(facts: RunFacts, found: Failed) -> str:
