@@ -736,6 +736,14 @@ TEXTS = [
      "scheduled_token_delta=4096.", "setting_refused", "of more than 4096", {}),
     ("RuntimeError: offset_ 0is not matching with the offset of new tensor 184467", "build_failed",
      "VLLM_MM_WARMUP_OUTSIDE_COMPILE_ONLY=true", {}),
+    ("KeyError: 'midlayer.self_attn.qkv_proj.bias'", "model_unsupported", "as new as the", {}),
+    ("RuntimeError: Unable to initialize backend 'tpu': INVALID_ARGUMENT: Error: unexpected worker "
+     "hostname 'localhost' from env var TPU_WORKER_HOSTNAMES.", "setting_refused",
+     "TPU_WORKER_HOSTNAMES unset", {}),
+    ("RuntimeError: Engine core initialization failed. See root cause above. Failed core "
+     "proc(s): {'EngineCore_DP0': -11}", "failure_unexplained", "PYTHONFAULTHANDLER=1", {}),
+    ("RuntimeError: Engine core initialization failed. See root cause above. Failed core "
+     "proc(s): {'EngineCore_DP0': 1}", "failure_unexplained", "ended from outside", {}),
     ("ValueError: Gemma3nForConditionalGeneration does not support LoRA yet.",
      "setting_refused", "--enable-lora", {}),
     ("ValueError: FlashInfer does not support this kind of KV cache.", "setting_refused",

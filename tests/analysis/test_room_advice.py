@@ -1252,6 +1252,29 @@ def test_a_warm_up_of_mixed_batches_that_fails_may_be_left_out():
     assert "VLLM_SKIP_WARMUP=true" in text
 
 
+@pytest.mark.parametrize(
+    ("message", "is_known"),
+    [("Memory cgroup out of memory: Killed process 4123 (VLLM::Worker_TP)", True),
+     ("slurmstepd: error: Detected 1 oom_kill event", True), ("Killed", False)],
+)  # fmt: skip
+def test_what_the_kernel_states_of_a_process_that_it_ended_is_its_cause(
+    message, is_known
+):
+    finding = only([*killed()[:-1], Failure(failure="killed", message=message)], "killed")
+    assert ("for lack of host memory" in finding.title) is is_known
+    assert ("does not hold the cause" in finding.price) is not is_known
+
+
+@pytest.mark.parametrize("phase", ["model_warmup", "kernel_warmup"])
+def test_a_warm_up_that_ran_out_of_memory_was_behind_the_cache(phase):
+    """Both follow the KV cache (vLLM `v1/worker/gpu_worker.py compile_or_warm_up_model`)."""
+    start = [started("vllm", device_kind="cuda"), weights(10)]
+    failure = Failure(failure="out_of_memory", message="no", phase=phase, line=9,
+                      needed_bytes=GIB, total_bytes=80 * GIB)  # fmt: skip
+    finding = only([*start, failure], "out_of_memory")
+    assert not any("was not allocated yet" in price for _, price in ways_of(finding))
+
+
 def test_a_crash_names_the_frame_that_it_states():
     failure = Failure(
         failure="error", message="Fatal Python error: Segmentation fault", line=7,

@@ -526,6 +526,11 @@ def test_a_need_or_a_refusal_is_read_in_other_words(message, first):
     assert ways(message, CONFIGURE)[0].startswith(first)
 
 
+def test_what_a_build_does_not_have_yet_a_newer_one_may_have():
+    text = "RuntimeError: Currently, scaled fp8 gemm is not implemented for Blackwell"
+    assert ways(text, LOAD)[0].startswith("a build of torch, vLLM and its kernels")
+
+
 def test_an_assertion_of_the_code_of_models_may_name_an_option():
     text = (
         "AssertionError: Only symmetric weights are there. Try --moe-backend emulation."

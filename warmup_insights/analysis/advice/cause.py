@@ -23,7 +23,7 @@ DELIBERATE = ("Finished profiling", STEP_PROFILING)
 """Texts with which an engine on Gaudi ends after a profile that a setting gives."""
 AHEAD = ("import", "configure", "start_engine", "start_workers", "init_worker")
 """Stages in which only weights can have been allocated, once memory is full."""
-AFTER_CACHE = ("kernel_warmup", "graph_capture", "sampler", "pooler")
+AFTER_CACHE = ("kernel_warmup", "model_warmup", "graph_capture", "sampler", "pooler")
 """Stages that follow the allocation of the KV cache."""
 _SIGNAL = re.compile(
     r"exit ?code:? ?-(?:9|15)\b|exited with (?:signal|code) -?(?:9|15)\b"

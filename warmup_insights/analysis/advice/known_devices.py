@@ -412,7 +412,8 @@ ROWS: tuple[KnownError, ...] = (
          r"(?:TopK|TopP|Sampling)\w{0,40} failed",
          "A kernel of FlashInfer does not run on this device or with these sizes",
          (Way("another backend than FlashInfer: --moe-backend (triton, marlin) for one of experts, "
-              "--linear-backend (marlin, cutlass) for one of linear layers, --attention-backend for one "
+              "--linear-backend (marlin, cutlass) for one of linear layers (VLLM_NVFP4_GEMM_BACKEND or none in "
+              "older versions), --attention-backend for one "
               "of attention, VLLM_USE_FLASHINFER_SAMPLER=0 for a sampler",
               "slower kernels"),
           Way("a newer vLLM with its FlashInfer, which know the device", "another image"))),

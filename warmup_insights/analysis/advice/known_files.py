@@ -10,6 +10,7 @@ from warmup_insights.analysis.advice.change import Way
 from warmup_insights.analysis.advice.known_texts import (
     EAGER,
     MEMORY_OF_SHM,
+    MORE_HOST,
     NO_DEEP_GEMM,
     OTHER_WEIGHTS,
     WHEELS,
@@ -93,11 +94,6 @@ _MORE_DISK = Way(
     "room on the file system that is full (`df -h` and `df -i`), or HF_HOME, VLLM_CACHE_ROOT "
     "and TMPDIR on a larger one",
     "disk for the weights and the caches",
-)
-_MORE_HOST = Way(
-    "more host memory for the process (the limit of the container), smaller --swap-space and "
-    "--cpu-offload-gb, fewer engines at once",
-    "host memory",
 )
 
 
@@ -296,7 +292,7 @@ ROWS: tuple[KnownError, ...] = (
          r"OUT_OF_HOST_MEMORY|"
          r"(?:^|[\s.])MemoryError\b(?!: Not enough space in the data buffer)|Too large swap space",
          "The host has too little memory, not the device",
-         (_MORE_HOST,)),
+         (MORE_HOST,)),
         (r"can't start new thread|pthread_create failed|Errno 11\b|"
          r"^(?:\w{1,40}: )?Resource temporarily unavailable",
          "The process may start no more threads",
@@ -744,7 +740,7 @@ ROWS: tuple[KnownError, ...] = (
           Way("a vLLM as new as the checkpoint, or the revision of the checkpoint that this version "
               "was tested with", "another image or checkpoint"),
           replace(_ONE_DRAFT, where={}))),
-        (r"KeyError: '(?:[\w.]{1,80}\.)?layers\.\d|no module or parameter named|not initialized from checkpoint|size mismatch for (?!mm_hash|layer )|"
+        (r"KeyError: '(?:(?:[\w.]{1,80}\.)?layers\.\d|[\w.]{1,120}\.(?:weight|bias)')|no module or parameter named|not initialized from checkpoint|size mismatch for (?!mm_hash|layer )|"
          r"^ValueError: (?i:unexpected|unknown|missing) (?:[\w./-]{1,30} ){0,4}(?:weight|tensor|parameter)s?\b(?! type)|"
          r"Attempted to load weight(?: \(torch\.Size\(\[(\d{1,7}), (\d{1,7})\]\)\) into parameter "
          r"\(torch\.Size\(\[\d{1,7}, (\d{1,7})\]\)\))?|Tried to load weights of size|"

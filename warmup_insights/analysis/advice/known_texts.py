@@ -31,6 +31,11 @@ MEMORY_OF_SHM = Way(
     "with medium: Memory mounted there",
     "host memory, as far as it is used",
 )
+MORE_HOST = Way(
+    "more host memory for the process (the limit of the container), smaller --swap-space and "
+    "--cpu-offload-gb, fewer engines at once",
+    "host memory",
+)
 WHEELS = (
     "`uv pip install vllm --torch-backend={cuda} --extra-index-url "
     "https://wheels.vllm.ai/RELEASE/{cuda}`, as far as the release has such a build"

@@ -13,7 +13,7 @@ from warmup_insights.analysis.advice.cause import (
 from warmup_insights.analysis.advice.change import Value, Way
 from warmup_insights.analysis.advice.facts import Failed, RunFacts
 from warmup_insights.analysis.advice.finding import Finding, rule
-from warmup_insights.analysis.advice.known_texts import EAGER, OTHER_WEIGHTS
+from warmup_insights.analysis.advice.known_texts import EAGER, MORE_HOST, OTHER_WEIGHTS
 from warmup_insights.analysis.advice.remedies import known_error
 from warmup_insights.analysis.advice.rules_settings import probe_of
 from warmup_insights.analysis.advice.rules_start import kernel_caches
@@ -49,6 +49,8 @@ _ABOVE = re.compile(
     r"(?:Core|core|[Ee]ngine|WorkerProc) initialization failed"
 )
 """Of errors that only announce another one; a socket that was closed supports nothing."""
+_CRASHED = re.compile(r"Failed core proc\(s\): \{.{0,400}': -(4|6|7|8|11)\b")
+"""Exit codes of engine cores that crashed (vLLM `v1/engine/utils.py wait_for_engine_startup`)."""
 _QUOTES = re.compile(r"Worker failed with error '\w")
 """The executor quotes what its worker raised (vLLM `v1/executor/multiproc_executor.py`)."""
 
@@ -235,6 +237,7 @@ def killed(facts: RunFacts, found: Failed) -> Iterator[Finding]:
     """The process was killed from outside, in its start or while it served."""
     seconds = facts.figure("wall_s")
     numbers = numbers_at(facts, found)
+    is_full = _OF_A_KERNEL_LOG.search(found.message) is not None
     when = " while it served" if found.is_serving else ", before it was ready"
     if not found.is_serving:
         done = sum(row.warmed for row in facts.rows)
@@ -257,6 +260,15 @@ def killed(facts: RunFacts, found: Failed) -> Iterator[Finding]:
             f"a hanging start is found later; {probe.longest_s:.0f} s is the longest seen",
         )
     ]  # fmt: skip
+    if is_full:
+        yield finding_of(
+            facts,
+            f"The process was killed for lack of host memory{when}{found.where}.",
+            numbers,
+            [MORE_HOST],
+            "the process is not ended, where this is enough; no figure shows how much it needs",
+        )
+        return
     yield finding_of(
         facts,
         f"The process was killed{when}{found.where}.",
@@ -265,6 +277,11 @@ def killed(facts: RunFacts, found: Failed) -> Iterator[Finding]:
         "tells a lack of host memory from a probe or a person",
         tuple(probe.yaml().splitlines()) if probe else (),
     )
+
+
+_OF_A_KERNEL_LOG = re.compile(r"(?i)out of memory|oom[-_ ]?kill")
+"""What ended a process for the memory of its host or container, as the kernel, Slurm and
+Kubernetes print it."""
 
 
 _TERMINATED = re.compile(
@@ -345,6 +362,11 @@ def failure_unexplained(facts: RunFacts, found: Failed) -> Iterator[Finding]:
             "none there it was ended from outside (dmesg, exit code)"
         )
         price = _ANNOUNCES
+        if (crash := _CRASHED.search(found.message)) is not None:
+            more = (
+                f"the process ended by signal {crash[1]}, in native code: PYTHONFAULTHANDLER=1 "
+                "prints the frames that led there"
+            )
     elif found.message.endswith(("Error", "Exception")):
         price = "the error has no text: the frame above it names what was wrong"
     elif CRASH.search(found.message):

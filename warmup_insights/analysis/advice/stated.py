@@ -213,6 +213,8 @@ _DEVICE = re.compile(
 _QUANTISED = re.compile(
     r"(?i)\b(?:(?:nv|mx)?fp[48]|mx(?:fp)?\d|u?int[48](?:b\d)?|w\d{1,2}a\d{1,2}|quantiz\w{1,6}|weight_bits)\b"
 )
+_PENDING = re.compile(r"(?i)\b(?:currently|not (?:yet )?implemented|not yet)\b")
+"""Where a text has this, a later build may have what is missing."""
 _LIBRARIES = ("VLLM_ROCM_USE_AITER", "VLLM_USE_FLASHINFER", "VLLM_USE_DEEP_GEMM")
 """What the settings begin with of libraries of kernels, which have others beside them."""
 CONFIGURING = ("configure", "import")
@@ -573,6 +575,8 @@ def _of_the_device(
         ways.append(Way(f"what the error requires: {needed}", "another device"))
     else:
         ways = []
+    if _PENDING.search(text):
+        ways = [OTHER_BUILD, *ways]
     if _QUANTISED.search(text):
         ways.append(OTHER_WEIGHTS)
     return Statement(
