@@ -87,18 +87,31 @@ _UNPROFILED = "/tpu_inference/worker/"
 """Of workers that divide the memory for the KV cache without a profiling run."""
 
 
-def _frame(match: re.Match[str]) -> Made:
+_FOLDERS = (
+    r"(?:-packages/|/modules/(?=transformers_modules/)|"
+    r"/vllm(?:-[a-z]{1,20})?/(?=vllm(?:_[a-z]{1,20})?/))"
+)
+"""What packages lie in: a checkout of vLLM or a plugin has the folder of the package in it."""
+_OF_PACKAGE = re.compile(rf'{_FOLDERS}(\w[\w./]{{1,200}})", line ')
+
+
+def _stage(match: re.Match[str]) -> str:
     phase = _FRAMES[match["name"]]
     if phase == "graph_capture" and _ON_TPU.search(match[0]):
         phase = "compile"
     elif phase == "profile_run" and _UNPROFILED in match[0]:
         phase = "kv_cache"
-    return FrameSeen(phase)
+    return phase
+
+
+def _frame(match: re.Match[str]) -> Made | list[Made]:
+    """The stage of a frame, and its file."""
+    frame, file = FrameSeen(_stage(match)), _OF_PACKAGE.search(match[0])
+    return frame if file is None else [frame, PackageFrame(file[1])]
 
 
 def _crash_frame(match: re.Match[str]) -> Made:
-    frame = _frame(match) if match["name"] in _FRAMES and match["engine"] else None
-    phase = frame.phase if isinstance(frame, FrameSeen) else None
+    phase = _stage(match) if match["name"] in _FRAMES and match["engine"] else None
     path = match["path"]
     return CrashFrame(None if path and _CARRIED.match(path) else path, phase)
 
@@ -516,9 +529,7 @@ FAILURE_RULES: tuple[LineRule, ...] = (
         # Not what runs others or carries what they gave it. The functions of `failure_frame`,
         # and what `failure_frame_compiler`, `compile_artifact_frame` and `failure_import`
         # read, have rules of their own.
-        # A checkout of vLLM or a plugin has the folder of the package in it.
-        r'\s{0,20}File "[^"]{0,200}(?:-packages/|/modules/(?=transformers_modules/)|'
-        r"/vllm(?:-[a-z]{1,20})?/(?=vllm(?:_[a-z]{1,20})?/))(?!"
+        rf'\s{{0,20}}File "[^"]{{0,200}}{_FOLDERS}(?!'
         rf"{CARRIERS}|vllm/compilation/caching)"
         r'(?P<path>\w[\w./]{1,200})", line \d{1,7}, in '
         rf"(?!(?:{'|'.join(_FRAMES)}|<module>)\s*$)\S",

@@ -744,6 +744,17 @@ TEXTS = [
      "proc(s): {'EngineCore_DP0': -11}", "failure_unexplained", "PYTHONFAULTHANDLER=1", {}),
     ("RuntimeError: Engine core initialization failed. See root cause above. Failed core "
      "proc(s): {'EngineCore_DP0': 1}", "failure_unexplained", "ended from outside", {}),
+    ("ValueError: Expecting value: line 1 column 1 (char 0)", "model_access", "json.tool", {}),
+    ("ValueError: Expecting property name enclosed in double quotes: line 1 column 2 (char 1)",
+     "model_access", "json.tool", {}),
+    ("RuntimeError: Expected a.dtype() == torch::kInt8 to be true, but got false.",
+     "device_unsupported", "made for this device", {}),
+    ("RuntimeError: view size is not compatible with input tensor's size and stride. Use "
+     ".reshape(...) instead.", "failure_unexplained", "read the traceback", {}),
+    ("not enough values to unpack", "failure_unexplained", "VLLM_LOGGING_LEVEL=DEBUG", {}),
+    ("synStatus=20 [Device reset] Event synchronize failed.", "failure_unexplained",
+     "VLLM_LOGGING_LEVEL=DEBUG", {}),
+    ("EngineCore failed to start.", "failure_unexplained", "exc_info", {}),
     ("ValueError: Gemma3nForConditionalGeneration does not support LoRA yet.",
      "setting_refused", "--enable-lora", {}),
     ("ValueError: FlashInfer does not support this kind of KV cache.", "setting_refused",

@@ -359,7 +359,9 @@ ROWS: tuple[KnownError, ...] = (
               "(10.3.0, 11.0.0), and HIP_VISIBLE_DEVICES without the one in the processor",
               "no promise: the kernels are another device's", devices=("rocm",)),
           OTHER_BUILD)),
-        (r"No compiled \w{1,60}|no \w{1,60} kernel for CUDA device capability",
+        # `csrc/quantization/w8a8/cutlass/scaled_mm_c2x.cu`: what older devices have alone.
+        (r"No compiled \w{1,60}|no \w{1,60} kernel for CUDA device capability|"
+         r"Expected [ab]\.dtype\(\) == torch::kInt8",
          "The build has no kernel of this kind for this device",
          (OTHER_BUILD, OTHER_WEIGHTS)),
         (r"KeyError: <PlatformEnum\.(\w{1,20}): \d",

@@ -537,7 +537,10 @@ ROWS: tuple[KnownError, ...] = (
          "A file that was read as text is none",
          (Way("--model with the folder of a model, or a file of which the name ends in .gguf: another "
               "file is read as a configuration"), _JSON_FILES)),
-        (r"JSONDecodeError|is not a valid JSON file",
+        # Python `json/decoder.py`, also where a check of a configuration keeps the text alone.
+        (r"JSONDecodeError|is not a valid JSON file|"
+         r"(?:Expecting (?:value|property name|'.' delimiter)|Extra data|Unterminated string).{0,60}: "
+         r"line \d",
          "A JSON text cannot be read", (_JSON_FILES,)),
     ),
     *rows(
@@ -983,7 +986,7 @@ ROWS: tuple[KnownError, ...] = (
               "another environment"),
           _SAME_RELEASE,
           Way("the package built anew against this torch", "time, and a compiler"))),
-        (r"-packages/(?!vllm[/.]|torch/|nvidia/)([A-Za-z]{1,30}(?:_[a-z]{1,30})?)\S{0,200}: undefined "
+        (r"(?:-packages/(?!vllm[/.]|torch/|nvidia/)|/\.(?=aiter/))([A-Za-z]{1,30}(?:_[a-z]{1,30})?)\S{0,200}: undefined "
          r"symbol: ",
          "A package does not fit the libraries that are installed",
          (Way("another release of {1}: a newer one, or the one that this vLLM names (`pip check`); what "

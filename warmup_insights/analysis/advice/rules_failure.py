@@ -49,6 +49,11 @@ _ABOVE = re.compile(
     r"(?:Core|core|[Ee]ngine|WorkerProc) initialization failed"
 )
 """Of errors that only announce another one; a socket that was closed supports nothing."""
+_UNNAMED = re.compile(
+    r"(?i)(?!.{0,300}:)(?:uncaught exception|exception in |error (?:in|while|executing)|"
+    r".{0,100}(?:failed to start|handler failed|hit an exception|fatal error))"
+)
+"""A heading without the error that it announces."""
 _CRASHED = re.compile(r"Failed core proc\(s\): \{.{0,400}': -(4|6|7|8|11)\b")
 """Exit codes of engine cores that crashed (vLLM `v1/engine/utils.py wait_for_engine_startup`)."""
 _QUOTES = re.compile(r"Worker failed with error '\w")
@@ -376,7 +381,7 @@ def failure_unexplained(facts: RunFacts, found: Failed) -> Iterator[Finding]:
             + (f"{found.module} calls" if found.module else "the innermost frames may name")
         )
         price = "the line names the signal alone"
-    elif ":" not in found.message:
+    elif _UNNAMED.match(found.message):
         more = (
             "the error itself is not in the log: lines that were cut off, or a formatter that "
             "writes the exception (exc_info) with the line, or stderr"

@@ -69,7 +69,8 @@ _NO_REMEDY = re.compile(
     r"NCCL_DEBUG|TORCHDYNAMO_|TORCH_LOGS|TORCH_USE_CUDA_DSA|TORCH_SHOW|_LAUNCH_BLOCKING|"
     r"AMD_SERIALIZE|stack ?trace|traceback|root cause|check the log|\blogs? (?:above|below|for)|"
     r"(?:more|further) (?:info|detail|debug)|^(?:please )?(?:see|refer|check|visit) (?:https?|the "
-    r"(?:doc|log|error))|suppress_errors|VLLM_SKIP_WARMUP|let us know|contact|pytest|by this point",
+    r"(?:doc|log|error))|suppress_errors|VLLM_SKIP_WARMUP|let us know|contact|pytest|by this point|"
+    r"(?<![\w/-])\.[a-z]\w{1,40}\(",
     re.IGNORECASE,
 )
 """What only helps to look further, or is no sentence."""
