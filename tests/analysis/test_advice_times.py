@@ -516,7 +516,7 @@ def test_the_other_strategy_is_an_alternative_where_the_rules_give_the_buckets()
                          bucketing_strategy="linear_bucketing", **limits)  # fmt: skip
     assert reproducing_settings(summary_of(events)) is not None
     fewer = regenerated(summary_of(events), "exp")
-    (way,) = found(events, "prompt_buckets").ways
+    way, _ = found(events, "prompt_buckets").ways
     assert way.changes == {"VLLM_EXPONENTIAL_BUCKETING": "true"}
     assert (
         f"{len(fewer['prompt'])} prompt and {len(fewer['decode'])} decode" in way.price
@@ -524,7 +524,8 @@ def test_the_other_strategy_is_an_alternative_where_the_rules_give_the_buckets()
     odd = gaudi_steps(steps[0], {**steps[1], (1, 130, 0): 1.5}, num_blocks=64,
                       ranges=False, bucketing_strategy="linear_bucketing", **limits)  # fmt: skip
     assert reproducing_settings(summary_of(odd)) is None
-    assert found(odd, "prompt_buckets").ways == ()
+    (kept,) = found(odd, "prompt_buckets").ways
+    assert kept.suggestion.startswith("PT_HPU_RECIPE_CACHE_CONFIG")
 
 
 def test_a_profile_run_is_not_made_smaller_than_the_prompts_that_come():
@@ -867,6 +868,14 @@ def fork_steps(
         made.append(step("decode", bucket, duration_s=2.0, time=T0 + 2.0 * number))
     end = T0 + 2.0 * len(buckets)
     return [*made, WarmupFinished(duration_s=end - T0, time=end), ServerReady(time=end)]
+
+
+@pytest.mark.parametrize("recipes", [None, "/data/r,false,8192"])
+def test_recipes_may_be_kept_where_no_line_states_that_they_are(recipes):
+    stated = [config(PT_HPU_RECIPE_CACHE_CONFIG=recipes)] if recipes else []
+    first, *steps = fork_steps([*range(128, 2049, 128)])
+    text = str(found([first, *stated, *steps], "decode_buckets").ways)
+    assert ("PT_HPU_RECIPE_CACHE_CONFIG=/var" in text) is (recipes is None)
 
 
 def test_lengths_a_step_apart_are_made_by_a_step_twice_as_wide():

@@ -1042,6 +1042,8 @@ TEXTS = [
      "'get_cuda_view_from_cpu_tensor'", "device_unsupported", "no --cpu-offload-gb", {}),
     ("FileNotFoundError: [Errno 2] No such file or directory: '/v/site-packages/aiter/jit/build/"
      "lock_module_gemm'", "missing_tool", "mkdir -p /v/site-packages/aiter/jit/build`", {}),
+    ("ImportError: /home/a/.aiter/jit/module_norm.so: undefined symbol: _ZN7ck_tile3foo",
+     "packages_mismatch", "another release of aiter", {}),
     ("ImportError: /v/site-packages/aiter/jit/module_norm.so: undefined symbol: _ZN7ck_tile3foo",
      "packages_mismatch", "another release of aiter", {}),
     ("UnboundLocalError: cannot access local variable 'Method'", "program_error",

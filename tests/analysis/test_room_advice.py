@@ -95,6 +95,41 @@ def test_a_length_in_tokens_alone_still_names_the_utilisation():
     assert any("--gpu-memory-utilization" in way for way, _ in ways_of(finding))
 
 
+def test_a_length_that_serves_another_purpose_comes_last():
+    """1,792 of 131,072 tokens in 596 MiB: 72 times as much is no share of a device."""
+    known = [
+        config(max_model_len=131_072, gpu_memory_utilization=0.9), weights(80),
+        budget(total_bytes=96 * GIB, kv_cache_bytes=596 * MIB, free_bytes=736 * MIB,
+               graph_reserved_bytes=None, usable_bytes=662 * MIB),
+    ]  # fmt: skip
+    failure = {"max_model_len": 131_072, "estimated_model_len": 1792}
+    finding = only(ended("no_kv_cache", "no", *known, **failure), "kv_cache_too_small")
+    assert not finding.suggestion.startswith("--max-model-len")
+    assert ("--max-model-len 1744",) == tuple(
+        way.split(" (")[0] for way, _ in ways_of(finding) if "model-len" in way
+    )
+    (share,) = [way for way in finding.ways if "utilization" in way.suggestion]
+    assert share.suggestion == "a higher --gpu-memory-utilization alone"
+    assert share.kind == "no help"
+
+
+def test_a_graph_without_room_needs_more_than_its_own():
+    """120 MiB that no tensor used are not what the graphs that follow need."""
+    start = [
+        started("vllm", device_kind="cuda"), config(tensor_parallel_size=2), weights(10),
+        KVCacheAllocated(num_tokens=8192),
+    ]  # fmt: skip
+    failure = Failure(
+        failure="out_of_memory", message="no", phase="graph_capture", line=9,
+        needed_bytes=2 * MIB, free_bytes=MIB, total_bytes=48 * GIB,
+        unallocated_bytes=120 * MIB,
+    )  # fmt: skip
+    finding = only([*start, failure], "out_of_memory")
+    assert not finding.suggestion.startswith("PYTORCH_CUDA_ALLOC_CONF")
+    assert any(way.startswith("PYTORCH_CUDA_ALLOC_CONF") for way, _ in ways_of(finding))
+    assert finding.effect.endswith("for this graph; those that follow need more")
+
+
 def test_others_that_hold_most_of_a_device_are_ended_first():
     """5.92 of 79.19 GiB were free: a utilisation of 0.06 would hold no model."""
     finding = only(
@@ -275,7 +310,9 @@ def test_a_device_that_others_hold_is_not_full_of_weights():
     assert finding.effect == "909 MiB of room at least, as much as was missing"
 
 
-@pytest.mark.parametrize("model", ["a/8x7B", "a/Some-model", "a/Qwen3-A3B", "a/17B-16E", "a/MoE-1B-7B"])
+@pytest.mark.parametrize(
+    "model", ["a/8x7B", "a/Some-model", "a/Qwen3-A3B", "a/17B-16E", "a/MoE-1B-7B"]
+)
 def test_a_name_that_states_no_size_gives_none(model):
     start = [started("vllm", device_kind="cuda", model=model), LOADING]
     failure = Failure(failure="out_of_memory", message="no", total_bytes=16 * GIB)
@@ -1260,7 +1297,9 @@ def test_a_warm_up_of_mixed_batches_that_fails_may_be_left_out():
 def test_what_the_kernel_states_of_a_process_that_it_ended_is_its_cause(
     message, is_known
 ):
-    finding = only([*killed()[:-1], Failure(failure="killed", message=message)], "killed")
+    finding = only(
+        [*killed()[:-1], Failure(failure="killed", message=message)], "killed"
+    )
     assert ("for lack of host memory" in finding.title) is is_known
     assert ("does not hold the cause" in finding.price) is not is_known
 
@@ -1284,7 +1323,9 @@ def test_a_crash_names_the_frame_that_it_states():
     assert "which flashinfer/jit/core.py calls" in text
 
 
-@pytest.mark.parametrize(("free", "text"), [(None, "at most 2 GiB"), (GIB, "1 GiB were")])
+@pytest.mark.parametrize(
+    ("free", "text"), [(None, "at most 2 GiB"), (GIB, "1 GiB were")]
+)
 def test_what_was_missing_is_exact_only_where_it_is_known_what_was_free(free, text):
     events = ended("out_of_memory", "no", phase="profile_run", needed_bytes=2 * GIB,
                    free_bytes=free)  # fmt: skip

@@ -38,6 +38,7 @@ from warmup_insights.analysis.misses import (
     whole_number,
 )
 from warmup_insights.analysis.sentences import count_of
+from warmup_insights.analysis.summary.compilation import RECIPES
 from warmup_insights.bucketing.linear import linear_range
 from warmup_insights.errors import InputError
 from warmup_insights.model.figures import BY_NAME
@@ -182,7 +183,10 @@ def _bucket_time(facts: RunFacts, start: Start, phase: str) -> Iterator[Finding]
         changes={name: value for drop in drops for name, value in drop.changes.items()},
         gain_s=gain,
         price="; ".join(drop.price for drop in drops),
-        ways=tuple(_ways(facts, phase, timed)) if timed else (),
+        ways=(
+            *(_ways(facts, phase, timed) if timed else ()),
+            *_kept_recipes(facts, phase),
+        ),
         phase=max(names, key=lambda name: start.seconds.get(name, 0.0)),
         part_s=seconds,
     )
@@ -365,6 +369,26 @@ def _ways(facts: RunFacts, phase: str, timed: Sequence[BucketRow]) -> Iterator[W
             _no_change(facts, phase, is_timed=True), "more of them than that wait"
         )
     yield from _strategy(facts, phase)
+
+
+def _kept_recipes(facts: RunFacts, phase: str) -> Iterator[Way]:
+    """What a warm-up on HPU compiles kept for the next start, with the phase that takes
+    longer, where no line states whether it is (`recipe_cache` is for those that do)."""
+    is_stated = RECIPES in facts.summary.config
+    if facts.summary.device.kind != "hpu" or is_stated or facts.start is None:
+        return
+    spent = {
+        name: sum(
+            facts.start.seconds.get(f"{name}_{of}", 0.0) for of in ("warmup", "graphs")
+        )
+        for name in PHASES
+    }
+    if max(PHASES, key=lambda name: spent[name]) == phase:
+        yield Way(
+            f"{RECIPES}=/var/cache/recipes,false,8192, where it is not set: the next start takes "
+            "what was compiled from there",
+            "local disk; graphs are captured again",
+        )
 
 
 def _strategy(facts: RunFacts, phase: str) -> Iterator[Way]:

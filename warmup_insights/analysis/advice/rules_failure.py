@@ -378,7 +378,11 @@ def failure_unexplained(facts: RunFacts, found: Failed) -> Iterator[Finding]:
         more = (
             "a line above the signal may state what went wrong; otherwise another version of the "
             "library that crashed, which "
-            + (f"{found.module} calls" if found.module else "the innermost frames may name")
+            + (
+                f"{found.module} calls"
+                if found.module
+                else "the innermost frames may name"
+            )
         )
         price = "the line names the signal alone"
     elif _UNNAMED.match(found.message):
@@ -427,9 +431,7 @@ _OF_A_KERNEL = re.compile(
 def _other_release(facts: RunFacts, found: Failed, price: str) -> Iterator[Way]:
     """Another release, where an error with a text of its own was raised in the start; first no
     choice of a kernel, where the text is about one."""
-    is_raised = re.match(
-        r"[\w.]{1,100}Error: \S|NotImplementedError$", found.message
-    )
+    is_raised = re.match(r"[\w.]{1,100}Error: \S|NotImplementedError$", found.message)
     if is_raised is None or price == _ANNOUNCES or found.is_serving:
         return
     kind = facts.summary.device.kind

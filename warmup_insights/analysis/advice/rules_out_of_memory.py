@@ -66,6 +66,8 @@ UNIFIED = (118 * GIB, 123 * GIB)
 """Memory of a GB10, which shares it with its host: 119 to 122 GiB, as drivers state it."""
 UNSEEN = "starting"
 """The stage of a run of which no line shows one."""
+OF_USE = 4096
+"""Tokens: a length below this and an eighth of the one wanted serves another purpose."""
 LENGTH_STEP = 16
 """Lengths are rounded down to whole KV blocks."""
 HPU_BLOCK = 128
@@ -106,10 +108,9 @@ def kv_cache_too_small(facts: RunFacts, found: Failed) -> Iterator[Finding]:
     numbers = numbers_of(found, max_model_len=length, estimated_model_len=fits)
     shorter = list(_shorter(facts, found, length))
     ways = list(_larger_cache(facts, found))
-    has_item = any(
-        _item_tokens(facts) > int(way.changes["max_model_len"]) for way in shorter
-    )
-    ways = [*ways, *shorter] if has_item else [*shorter, *ways]
+    least = max(_item_tokens(facts), min(OF_USE, (length or 0) / 8))
+    is_short = any(least > int(way.changes["max_model_len"]) for way in shorter)
+    ways = [*ways, *shorter] if is_short else [*shorter, *ways]
     yield finding_of(
         facts, f"{title}{found.where}.", numbers, ways,
         "the engine starts: one request of full length fits",
@@ -266,7 +267,8 @@ def _smaller_reserve(facts: RunFacts, found: Failed) -> Iterator[Way]:
 
 
 def _larger_share(facts: RunFacts, found: Failed) -> Iterator[Way]:
-    if found.needed_bytes is None or found.free_bytes is None:
+    short = _short_of_one_request(facts, found)
+    if short is None:
         share = facts.utilization
         if share is None or share < highest_share(facts):
             now = "" if share is None else f" (now {share:g})"
@@ -275,7 +277,19 @@ def _larger_share(facts: RunFacts, found: Failed) -> Iterator[Way]:
                 "less margin; how much is needed the message states in tokens only",
             )
         return
-    yield share_way(facts, found.needed_bytes - found.free_bytes)
+    yield share_way(facts, short)
+
+
+def _short_of_one_request(facts: RunFacts, found: Failed) -> float | None:
+    """Bytes of KV cache that one request of full length lacks; of a text in tokens alone by what
+    the cache has for those that fit."""
+    if found.needed_bytes is not None and found.free_bytes is not None:
+        return found.needed_bytes - found.free_bytes
+    cache, fits = facts.figure("kv_cache_bytes"), found.stated.estimated_model_len
+    length = found.stated.max_model_len or facts.summary.setting("max_model_len")
+    if not cache or not fits or not length or cache < 0:
+        return None
+    return cache * (length / fits - 1)
 
 
 @failure_rule(
@@ -625,12 +639,16 @@ def out_of_memory(facts: RunFacts, found: Failed) -> Iterator[Finding]:
     if missing:
         parts.append(f"{count_of(len(missing), 'bucket')} never reached")
     shortfall = _shortfall(found, trend, len(missing))
-    is_most = trend is None and found.free_bytes is None
+    bound = ""
+    if _is_of_graphs(facts, found):
+        bound = "at least "
+    elif trend is None and found.free_bytes is None:
+        bound = "at most "
     if shortfall is not None:
         numbers["shortfall_bytes"] = shortfall
     yield finding_of(
         facts, ", ".join(parts) + ".", numbers, _room_ways(facts, found, shortfall),
-        lambda first: _effect(first, shortfall, is_most=is_most), first_lines(missing),
+        lambda first: _effect(first, shortfall, bound), first_lines(missing),
     )  # fmt: skip
 
 
@@ -639,16 +657,17 @@ def _ran_out(found: Failed, words: str = "ran out") -> str:
     return f"most likely {words}" if is_likely_memory(found.message) else words
 
 
-def _effect(first: Way, shortfall: float | None, *, is_most: bool) -> str:
-    """What the first way brings: the room that it was computed from, or what was missing; at
-    most so much, where nothing states how much was free."""
+def _effect(first: Way, shortfall: float | None, bound: str) -> str:
+    """What the first way brings: the room that it was computed from, or what was missing: at
+    most so much, where nothing states how much was free, at least where graphs follow."""
     if shortfall is None:
         return "the shortfall is not known, so neither is how much is enough"
     room = format_bytes(shortfall)
     if any(name in first.suggestion for name in _COMPUTED):
-        return f"{room} of room at least, as much as was missing"
-    most = "at most " if is_most else ""
-    return f"{most}{room} were missing; whether this is as much no figure shows"
+        return f"{room} of room at least, as much as was missing" + (
+            " for this graph; those that follow need more" if "least" in bound else ""
+        )
+    return f"{bound}{room} were missing; whether this is as much no figure shows"
 
 
 def _place(facts: RunFacts, found: Failed) -> str:
@@ -702,8 +721,10 @@ def _shortfall(found: Failed, trend: float | None, num_missing: int) -> float | 
 def _room_ways(
     facts: RunFacts, found: Failed, shortfall: float | None
 ) -> Iterator[Way]:
+    is_of_graphs = _is_of_graphs(facts, found)
     yield from _less_of_others(facts, found, shortfall)
-    yield from _less_fragmented(facts, found)
+    if not is_of_graphs:
+        yield from _less_fragmented(facts, found)
     if _is_empty_handed(facts, found):
         yield Way(
             f"end what else holds memory of the devices ({monitor(facts)}): no line shows "
@@ -728,8 +749,9 @@ def _room_ways(
         yield from _larger_reserve(facts, shortfall)
         if not is_before:
             yield from _less_for_cache(facts, shortfall)
-    if (has_cache(facts) or found.phase) and _is_capturing(facts):
+    if is_of_graphs:
         yield from _room_for_graphs(facts, shortfall, is_fixed=is_fixed)
+        yield from _less_fragmented(facts, found)
     elif found.bucket is not None:
         yield from smaller_batch(facts, found)
     else:
@@ -894,6 +916,11 @@ def _is_capturing(facts: RunFacts) -> bool:
     is_cuda = facts.summary.device.kind in ("cuda", "rocm")
     is_stage = facts.stage.startswith("graph_capture")
     return is_cuda and is_stage and not _has_captured(facts)
+
+
+def _is_of_graphs(facts: RunFacts, found: Failed) -> bool:
+    """Whether it is a graph that found no room: others may follow it."""
+    return bool(has_cache(facts) or found.phase) and _is_capturing(facts)
 
 
 def _has_captured(facts: RunFacts) -> bool:

@@ -88,8 +88,9 @@ def share_way(facts: RunFacts, short: float) -> Way:
             "more than is free before the start",
         )
     if share > highest:
+        value = f"--gpu-memory-utilization {share:g}"
         return Way(
-            f"--gpu-memory-utilization {share:g} alone",
+            f"{value if share <= 1 else 'a higher --gpu-memory-utilization'} alone",
             f"does not help: {highest:g} is the most",
             kind="no help",
         )
