@@ -8,7 +8,16 @@ from __future__ import annotations
 import re
 from typing import Any
 
-from parsers.base import NO_LEVEL, Build, LineRule, Made, Sample, hpu_rule, line_rule
+from parsers.base import (
+    NO_LEVEL,
+    Build,
+    LineRule,
+    Made,
+    Sample,
+    hpu_rule,
+    line_rule,
+    note_rule,
+)
 from parsers.engine.signals import (
     AT_WORK,
     EXECUTING,
@@ -734,6 +743,18 @@ FAILURE_RULES: tuple[LineRule, ...] = (
         ),
         levels=(NO_LEVEL,),
         anywhere=True,
+    ),
+    note_rule(
+        "ray_has_no_node",
+        # Ray `autoscaler`, printed in the program that asked for the resources.
+        r"\(autoscaler \+[\dhms]{1,20}\) Error: No available node types can fulfill resource "
+        r"request .{1,240}",
+        "ray_wait",
+        "(autoscaler +30s) Error: No available node types can fulfill resource request "
+        "{'node:10.0.0.7': 0.001, 'GPU': 1.0}. Add suitable node types to this cluster to "
+        "resolve this issue.",
+        levels=(NO_LEVEL,),
+        startup_only=True,
     ),
     line_rule(
         "container_exited",

@@ -227,7 +227,9 @@ TIME_CASES: dict[str, tuple[list[list[Event]], list[list[Event]]]] = {
     "ray_wait": (
         [phased(("start_workers", 200.0), ("load_model", 20.0),
                 extra=(Note(topic="ray_wait", text="Waiting for creating a placement group of "
-                            "specs for 150 seconds. specs=[]"),))],
+                            "specs for 150 seconds. specs=[]"),)),
+         [started("vllm"), Note(topic="ray_wait", text="(autoscaler +30s) Error: No available node "
+                                "types can fulfill resource request")]],
         [phased(("start_workers", 200.0), ("load_model", 20.0))],
     ),
     "profile_run": (

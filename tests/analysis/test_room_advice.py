@@ -113,6 +113,11 @@ def test_a_length_that_serves_another_purpose_comes_last():
     assert share.kind == "no help"
 
 
+def test_a_model_s_warm_up_without_room_takes_it_from_the_cache():
+    start = ended("out_of_memory", "no", weights(10), phase="model_warmup")
+    assert only(start, "out_of_memory").suggestion == "a lower --gpu-memory-utilization"
+
+
 def test_a_graph_without_room_needs_more_than_its_own():
     """120 MiB that no tensor used are not what the graphs that follow need."""
     start = [

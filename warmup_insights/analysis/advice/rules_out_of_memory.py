@@ -68,6 +68,7 @@ UNSEEN = "starting"
 """The stage of a run of which no line shows one."""
 OF_USE = 4096
 """Tokens: a length below this and an eighth of the one wanted serves another purpose."""
+_HAD_MEMORY = "which has its memory already"
 LENGTH_STEP = 16
 """Lengths are rounded down to whole KV blocks."""
 HPU_BLOCK = 128
@@ -756,6 +757,8 @@ def _room_ways(
         yield from smaller_batch(facts, found)
     else:
         yield from _smaller_items(facts)
+        if shortfall is None and facts.stage == "model_warmup" and not is_fixed:
+            yield Way("a lower --gpu-memory-utilization", f"KV cache, {_HAD_MEMORY}")
         yield from _fewer_tokens(facts, is_before=is_before, is_of_logits=bool(logits))
         if shortfall is None:
             yield from _lower_share(facts, found, is_fixed=is_fixed)
@@ -799,7 +802,7 @@ def _lower_share(facts: RunFacts, found: Failed, *, is_fixed: bool) -> Iterator[
     """Less for the KV cache, where it may have had its memory by then; how much less, the log
     does not hold."""
     if _has_captured(facts) and not is_fixed:
-        price = "KV cache, which has its memory already once graphs were captured"
+        price = f"KV cache, {_HAD_MEMORY} once graphs were captured"
         yield Way("a lower --gpu-memory-utilization", price)
     elif not found.phase and facts.stage == UNSEEN:
         yield Way(

@@ -212,7 +212,8 @@ def slow_imports(facts: RunFacts, start: Start) -> Iterator[Finding]:
 
 
 @rule(
-    "the engine printed that it waits for a placement group of Ray",
+    "the engine printed that it waits for a placement group of Ray, or Ray that no node has what it "
+    "asked for",
     "those lines; whether the start came to its end",
     formula="the seconds that the last of the lines states",
     margin="no finding where the error itself names the placement group",
@@ -224,14 +225,18 @@ def ray_wait(facts: RunFacts) -> Iterator[Finding]:
     texts = [n.text for n in facts.summary.notes if n.topic == "ray_wait"]
     waits = [int(m[1]) for text in texts if (m := _WAITED.search(text))]
     failure = facts.summary.failure
-    if not waits or (failure is not None and "placement" in failure.message):
+    if not texts or (failure is not None and "placement" in failure.message):
         return
-    seconds, is_ready = float(max(waits)), facts.summary.status == "finished"
+    seconds, is_ready = float(max(waits, default=0)), facts.summary.status == "finished"
+    if is_ready and not waits:
+        return
+    title = f"The engine waited {format_duration(seconds)} at least for Ray to place its ranks"
+    if not waits:
+        title = "Ray has no node with what the engine requested of it"
     yield Finding(
         "medium" if is_ready else "high",
-        f"The engine waited {format_duration(seconds)} at least for Ray to place its ranks"
-        f"{'' if is_ready else ', and the log holds no end of it'}.",
-        {"waited_s": seconds},
+        f"{title}{'' if is_ready else ', and the log holds no end of it'}.",
+        {"waited_s": seconds} if waits else {"rule": "ray_wait"},
         "tensor_parallel_size",
         "`ray status`: all nodes joined, as many GPUs free as tensor times pipeline parallel size, "
         "no placement group of an engine that ended; a `node:` in the specs is an address that "
