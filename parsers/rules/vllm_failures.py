@@ -746,7 +746,7 @@ FAILURE_RULES: tuple[LineRule, ...] = (
     ),
     note_rule(
         "ray_has_no_node",
-        # Ray `autoscaler`, printed in the program that asked for the resources.
+        # Ray `autoscaler`, printed in the program that requested the resources.
         r"\(autoscaler \+[\dhms]{1,20}\) Error: No available node types can fulfill resource "
         r"request .{1,240}",
         "ray_wait",

@@ -242,7 +242,7 @@ def killed(facts: RunFacts, found: Failed) -> Iterator[Finding]:
     """The process was killed from outside, in its start or while it served."""
     seconds = facts.figure("wall_s")
     numbers = numbers_at(facts, found)
-    is_full = _OF_A_KERNEL_LOG.search(found.message) is not None
+    is_full = _FOR_MEMORY.search(found.message) is not None
     when = " while it served" if found.is_serving else ", before it was ready"
     if not found.is_serving:
         done = sum(row.warmed for row in facts.rows)
@@ -284,7 +284,7 @@ def killed(facts: RunFacts, found: Failed) -> Iterator[Finding]:
     )
 
 
-_OF_A_KERNEL_LOG = re.compile(r"(?i)out of memory|oom[-_ ]?kill")
+_FOR_MEMORY = re.compile(r"(?i)out of memory|oom[-_ ]?kill")
 """What ended a process for the memory of its host or container, as the kernel, Slurm and
 Kubernetes print it."""
 

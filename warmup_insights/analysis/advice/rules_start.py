@@ -212,8 +212,8 @@ def slow_imports(facts: RunFacts, start: Start) -> Iterator[Finding]:
 
 
 @rule(
-    "the engine printed that it waits for a placement group of Ray, or Ray that no node has what it "
-    "asked for",
+    "the engine printed that it waits for a placement group of Ray, or Ray that no node has what was "
+    "requested",
     "those lines; whether the start came to its end",
     formula="the seconds that the last of the lines states",
     margin="no finding where the error itself names the placement group",
