@@ -740,3 +740,14 @@ def test_time_around_lines_that_were_cut_out_is_no_unlogged_time():
     assert (time["unlogged_s"], time["gaps"]) == (10.0, [])
     whole = time_of(*before, started, gap, failed)
     assert "lines_cut_out" not in totals(whole)
+
+
+def test_what_stands_below_a_ready_line_without_a_time_is_no_part_of_the_start():
+    """As the ranks do that a trainer connects to its server minutes later."""
+    time = time_of(
+        ConfigRecorded(version="0.9.2", time=0.0, line=1),
+        EngineInitialized(duration_s=30.0, time=48.0, line=2),
+        ServerReady(line=3),
+        PhaseMarked(name="distributed_init", edge="start", time=66.0, line=5),
+    )
+    assert (time["wall_s"], time["ready_at"]) == (48.0, None)

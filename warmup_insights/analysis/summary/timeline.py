@@ -177,8 +177,11 @@ class Timeline:
     def _reaches(self, time: float) -> bool:
         """Take a time of the run; whether it is within the start-up.
 
-        What a copy of a terminal has below a ready server is no part of its start.
+        What a copy of a terminal has below a ready server is no part of its start, nor is
+        what stands below the line of a server that was ready at an unknown time.
         """
+        if self._is_ready and self.ready_at is None:
+            return False
         if self.started_at is not None and time < self.started_at - OTHER_S:
             self._is_excerpt = True
         if self.started_at is None or (time < self.started_at and not self._is_ready):
