@@ -19,7 +19,7 @@ from parsers.base import LineRule, Made, module_of
 from parsers.dialects.reference import ENGINE as REFERENCE
 from parsers.engine.envelope import Record
 from parsers.engine.failures import names_engine
-from parsers.engine.signals import BarUpdate, FailureLine
+from parsers.engine.signals import BarUpdate, FailureLine, PackageFrame
 from parsers.engine.steps import STEP_BARS
 from warmup_insights.model.events import ConfigRecorded
 
@@ -98,6 +98,14 @@ _MODULES: dict[str, tuple[str, int, str | None]] = {
     "neuronx_distributed_model_runner.py": ("neuron", OWN, None),
 }
 """Module that logs to the device it is for, how surely, and the engine it is of."""
+_PACKAGES: dict[str, tuple[str, str | None]] = {
+    "vllm_ascend": ("ascend", None),
+    "vllm_gaudi": ("hpu", "vllm-gaudi"),
+    "vllm_neuron": ("neuron", None),
+    "vllm_metal": ("metal", None),
+    "tpu_inference": ("tpu", "tpu-inference"),
+}
+"""Package of a plugin to its device and engine: its functions run there alone."""
 NOT_THERE = "Failed to import"
 """Beginning of what a module logs whose libraries are missing: it is imported to be
 looked at on other devices too (`platforms/rocm.py`)."""
@@ -173,6 +181,8 @@ class Evidence:
         self._files: set[str | None] = {None}
         self._printers: set[tuple[str | None, str | None, int | None]] = set()
         """Modules with the names and pids of processes."""
+        self._framed: dict[str, str | None] = {}
+        """Devices, with engines, of functions that tracebacks lead through."""
         self._is_vllm = False
         self._is_named = False
         """Whether an error names vLLM's engine or its device."""
@@ -222,11 +232,23 @@ class Evidence:
                 is_on_cuda = _NAMED_CUDA.search(item.message) is not None
                 self._add_device("cuda" if is_on_cuda else None, SHARED)
                 self._is_named |= is_on_cuda or names_engine(item.message)
+            elif isinstance(item, PackageFrame):
+                self._add_frame(item.path)
             elif isinstance(item, BarUpdate):
                 self._add_device("cuda" if "CUDA" in item.name else None, SHARED)
                 self._add_device("hpu" if item.name in STEP_BARS else None, OWN)
             elif isinstance(item, ConfigRecorded):
                 self._add_config(item, rule)
+
+    def _add_frame(self, file: str) -> None:
+        """Take notice of whose function a traceback leads through: that of a plugin, or of
+        a worker that is for one device (`worker/`)."""
+        device, engine = _PACKAGES.get(file.partition("/")[0], (None, None))
+        folder, _, name = file.rpartition("/")
+        if device is None and folder.endswith("/worker") and name in _MODULES:
+            device, _, engine = _MODULES[name]
+        if device is not None:
+            self._framed.setdefault(device, engine)
 
     def _add_config(self, item: ConfigRecorded, rule: LineRule) -> None:
         is_engine = rule.starts == ENGINE_CONFIG or rule.name == CONFIG_STATED
@@ -244,12 +266,17 @@ class Evidence:
         if device is not None:
             self._devices[device] = max(self._devices.get(device, 0), strength)
 
+    def _strengths(self) -> dict[str, int]:
+        """How strong the evidence for each device is."""
+        framed = {name: max(OWN, self._devices.get(name, 0)) for name in self._framed}
+        return {**self._devices, **framed}
+
     def device(self) -> str | None:
         """The device with the strongest evidence; None without any, or for a tie."""
-        if REFERENCE in self._engines or not self._devices:
+        devices = self._strengths()
+        if REFERENCE in self._engines or not devices:
             # The reference engine writes in the wording of others.
             return None
-        devices = dict(self._devices)
         is_no_cuda = self._is_no_cuda and devices.get("cuda", OWN) < OWN
         if is_no_cuda and devices.pop("cuda") == CONFIGURED:
             devices.setdefault("rocm", CONFIGURED)  # the only other one so named
@@ -262,7 +289,7 @@ class Evidence:
         device = self.device()
         if device is None:
             return False
-        strength = self._devices.get(device, CONFIGURED)
+        strength = self._strengths().get(device, CONFIGURED)
         is_shared = strength == CONFIGURED and device in _SHARED_CONFIGS
         return is_shared or strength == SHARED
 
@@ -276,14 +303,15 @@ class Evidence:
                 "hpu": ("vllm-gaudi", "vllm-fork"),
                 "tpu": ("tpu-inference", "vllm"),
             }
-            names = wanted.get(device or "", tuple(self._engines))
-            ranked = [item for item in self._engines.most_common() if item[0] in names]
+            engines = self._engines or Counter(filter(None, self._framed.values()))
+            names = wanted.get(device or "", tuple(engines))
+            ranked = [item for item in engines.most_common() if item[0] in names]
             if len(ranked) == 1 or (ranked and ranked[0][1] > ranked[1][1]):
                 return ranked[0][0]
             if ranked or device is not None:
                 return None
         is_vllm = self._is_vllm or self._is_named
-        return "vllm" if self._devices or is_vllm else None
+        return "vllm" if self._devices or self._framed or is_vllm else None
 
     @property
     def is_of_errors(self) -> bool:

@@ -162,3 +162,28 @@ def test_facts_of_a_tpu_before_the_start_show_the_device():
 def test_an_error_names_the_device_of_the_library_that_raised_it(error, device):
     text = f"{error}\nRuntimeError: Engine core initialization failed. See root cause above.\n"
     assert summary_of(events(text))["device"]["kind"] == device
+
+
+@pytest.mark.parametrize(
+    ("file", "device", "engine"),
+    [
+        ("vllm_ascend/worker/worker.py", "ascend", "vllm"),
+        ("vllm_gaudi/v1/worker/hpu_worker.py", "hpu", "vllm-gaudi"),
+        ("tpu_inference/worker/tpu_worker.py", "tpu", "tpu-inference"),
+        ("vllm/v1/worker/cpu_model_runner.py", "cpu", "vllm"),
+        ("vllm/v1/worker/gpu_model_runner.py", None, "vllm"),
+        ("vllm/platforms/cuda.py", None, "vllm"),
+    ],
+)
+def test_a_function_that_runs_on_one_device_shows_it(file, device, engine):
+    """In the traceback of an error, which may be all there is of a log."""
+    head = "ERROR 03-04 07:43:12 [multiproc_executor.py:783] "
+    error = "NotImplementedError: Shard id with multiple indices is not supported"
+    lines = [
+        "WorkerProc failed to start.",
+        f'  File "/x/dist-packages/{file}", line 4, in load_model',
+        error,
+    ]
+    summary = folded(events("".join(f"{head}{line}\n" for line in lines))).summary
+    assert (summary.device.kind, summary.engine.name) == (device, engine)
+    assert summary.ranks is None
