@@ -104,6 +104,7 @@ from warmup_insights.model.events import (
     RuntimeCompile,
     ServerReady,
     ServingFailure,
+    SleepModeChanged,
     WarmupFinished,
 )
 
@@ -300,7 +301,7 @@ class RunTracker:
                 self._has_model = True
             case PhaseMarked(edge="start") if event.name == SERVER_START:
                 self.failures.starting_line = event.line
-            case RuntimeCompile():
+            case RuntimeCompile() | SleepModeChanged():
                 self.failures.was_at_work = True
             case ServerReady():
                 return self.failures.ready(event.line)

@@ -195,6 +195,15 @@ LOAD_RULES: tuple[LineRule, ...] = (
             {"name": "reload_weights", "duration_s": 3.5},
         ),
     ),
+    phase_start(
+        "reload_started",
+        # `gpu_model_runner.py reload_weights`, which an engine that was made is told to.
+        r"Reloading weights inplace\.\.\.",
+        "reload_weights",
+        "(EngineCore_DP0 pid=2) INFO 11-25 03:26:13 [gpu_model_runner.py:3436] Reloading "
+        "weights inplace...",
+        startup_only=True,
+    ),
     line_rule(
         "weights_sought",
         # The index is looked for when the weights are there (`_prepare_weights`).

@@ -28,6 +28,7 @@ from warmup_insights.model.events import (
     RunStarted,
     ServerReady,
     ShutdownRequested,
+    SleepModeChanged,
     WarmupFinished,
     WarmupStep,
 )  # fmt: skip
@@ -751,3 +752,15 @@ def test_what_stands_below_a_ready_line_without_a_time_is_no_part_of_the_start()
         PhaseMarked(name="distributed_init", edge="start", time=66.0, line=5),
     )
     assert (time["wall_s"], time["ready_at"]) == (48.0, None)
+
+
+def test_weights_that_an_engine_loads_again_after_its_sleep_are_no_part_of_the_start():
+    """A program without a server has no line at which it was ready."""
+    time = time_of(
+        ConfigRecorded(version="0.11.2", time=0.0, line=1),
+        EngineInitialized(duration_s=9.0, time=19.0, line=2),
+        SleepModeChanged(action="sleep", time=23.0, line=3),
+        PhaseMarked(name="load_weights", edge="end", duration_s=1.0, time=25.0, line=4),
+    )
+    assert time["wall_s"] == 19.0
+    assert "load_weights" not in totals(time)

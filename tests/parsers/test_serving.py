@@ -189,3 +189,16 @@ def test_how_long_it_served_is_unknown_where_no_line_states_an_end():
     text += TOKENS.format(59, "5.0", "1.0")
     found = serving(text)
     assert (found.first_tokens_s, found.duration_s, found.end) == (10.0, None, None)
+
+
+def test_an_engine_that_slept_was_made():
+    """Lines of an engine that serves, without those of its start."""
+    head = "(EngineCore_DP0 pid=5) INFO 11-25 03:26:"
+    lines = [
+        f"{head}13 [abstract.py:306] It took 0.052879 seconds to fall asleep.",
+        f"{head}13 [abstract.py:324] It took 0.067806 seconds to wake up tags ['weights'].",
+        f"{head}13 [gpu_model_runner.py:3436] Reloading weights inplace...",
+        f"{head}14 [default_loader.py:308] Loading weights took 0.23 seconds",
+    ]
+    summary = folded(events("\n".join(lines) + "\n")).summary
+    assert (summary.status, summary.time.phases) == ("finished", [])

@@ -32,6 +32,7 @@ from warmup_insights.model.events import (
     ServerReady,
     ServingFailure,
     ShutdownRequested,
+    SleepModeChanged,
     WarmupFinished,
     WarmupStep,
 )
@@ -75,6 +76,7 @@ class Identity:
             GraphsCaptured,
             RunFinished,
             RuntimeCompile,
+            SleepModeChanged,
         )
         self.routes: Routes = {
             **dict.fromkeys(stated, self._stated),
@@ -159,7 +161,7 @@ class Identity:
             case WarmupFinished():
                 self._is_skipped = event.skipped or self._is_skipped
                 self._is_warm = self._is_warm or not event.skipped
-            case EngineInitialized() | RuntimeCompile():
+            case EngineInitialized() | RuntimeCompile() | SleepModeChanged():
                 self._is_ready = True
             case ServerReady():
                 self._is_ready = self._is_serving = True

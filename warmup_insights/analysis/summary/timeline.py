@@ -50,6 +50,7 @@ from warmup_insights.model.events import (
     ServerReady,
     ServingFailure,
     ShutdownRequested,
+    SleepModeChanged,
     WarmupFinished,
     WarmupStep,
 )
@@ -78,8 +79,8 @@ _ENDS = (WarmupFinished, EngineInitialized, GraphsCaptured, ShutdownRequested)
 """Of a warm-up or of a start, as a failure with a time is: what follows may be use."""
 _BEHIND_THE_END = (Failure, RunFinished)
 """A failure of one process makes others fail, which a recorder sees in each of them."""
-_SERVED = (RuntimeCompile, RequestServed)
-_AFTER_READY = (ServerReady, ServingFailure)
+_SERVED = (RuntimeCompile, RequestServed, SleepModeChanged)
+_AFTER_READY = (ServerReady, ServingFailure, SleepModeChanged)
 _AT_WORK = (Note, ShutdownRequested)
 """A start that is not over, and did not fail before, goes on until then at least."""
 _LASTING = (CompileFinished, GraphsCaptured, MemoryMeasured, PhaseMarked)
@@ -180,12 +181,12 @@ class Timeline:
         What a copy of a terminal has below a ready server is no part of its start, nor is
         what stands below the line of a server that was ready at an unknown time.
         """
-        if self._is_ready and self.ready_at is None:
-            return False
         if self.started_at is not None and time < self.started_at - OTHER_S:
             self._is_excerpt = True
         if self.started_at is None or (time < self.started_at and not self._is_ready):
             self.started_at = time
+        if self._is_ready and self.ready_at is None:
+            return False
         return self.started_at <= time <= (self.ready_at or math.inf)
 
     def add(self, event: Event) -> None:
