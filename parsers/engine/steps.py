@@ -160,9 +160,10 @@ class RankState:
     is_warming_model: bool = False
     """Whether a CPU's worker warms its model, the first run of it included (vLLM
     `v1/worker/cpu_model_runner.py warming_up_model`)."""
-    is_warming_kernels: bool = False
+    before_captures: str | None = None
+    """The stage that goes on and ends where graphs are captured."""
     has_captured: bool = False
-    """Whether graphs were captured since kernels began to be warmed up."""
+    """Whether graphs were captured since it began."""
     sought_at: float | None = None
     """When it began to look for its weights."""
     precompile: PrecompileStarted | None = None
@@ -350,16 +351,22 @@ def follow_stage(state: RankState, event: Event) -> None:
             state.stage = None
 
 
+_BEFORE_CAPTURES = ("compile_warmup", "kernel_warmup")
+"""Stages of a worker that end where it begins to capture graphs, or with the next one."""
+
+
 def end_kernel_warmup(state: RankState, event: Event, rank: int | None) -> list[Event]:
-    """The end of kernel warm-ups that print none: where the capture of graphs began.
+    """The end of warm-ups that print none: where the capture of graphs began.
 
     vLLM `gpu_worker.py compile_or_warm_up_model` runs one after the other. Where no line
     states how long the capture took, it is unknown when it began.
     """
-    if isinstance(event, PhaseMarked) and event.name == "kernel_warmup":
-        state.is_warming_kernels, state.has_captured = event.edge == "start", False
+    if isinstance(event, PhaseMarked) and event.name in _BEFORE_CAPTURES:
+        state.before_captures = event.name if event.edge == "start" else None
+        state.has_captured = False
         return []
-    if not state.is_warming_kernels:
+    name = state.before_captures
+    if name is None:
         return []
     if isinstance(event, GraphsCaptured):
         seconds = event.duration_s or 0.0
@@ -369,14 +376,13 @@ def end_kernel_warmup(state: RankState, event: Event, rank: int | None) -> list[
         is_capture = isinstance(event, PhaseMarked) and event.name == "graph_capture"
         state.has_captured = state.has_captured or is_capture
         return []
-    state.is_warming_kernels = False
+    state.before_captures = None
     is_unknown = state.has_captured and isinstance(event, EngineInitialized)
     if event.time is None or is_unknown:
         return []
     return [
         PhaseMarked(
-            name="kernel_warmup", edge="end", time=event.time - seconds,
-            rank=rank, line=event.line,
+            name=name, edge="end", time=event.time - seconds, rank=rank, line=event.line,
         )
     ]  # fmt: skip
 

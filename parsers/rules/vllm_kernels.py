@@ -54,10 +54,18 @@ def _built(match: re.Match[str]) -> list[Made]:
 
 KERNEL_RULES: tuple[LineRule, ...] = (
     phase_start(
+        "sizes_warmed",
+        # `gpu_worker.py compile_or_warm_up_model`: sizes that no graph is captured for.
+        r"Compile and warming up model for size \d{1,9}",
+        "compile_warmup",
+        "(Worker_TP3 pid=2) INFO 07-16 20:03:50 [gpu_worker.py:415] Compile and warming "
+        "up model for size 8192",
+    ),
+    phase_start(
         "kernel_warmup",
         r"Warming up (?:ll_bf16|BF16x3|Kimi|Step5|DeepSeek|MiniMax|CuTeDSL|Qwen|Mamba|"
         r"watermark|[\w-]{1,40} (?:kernel|GEMM|attention))|"
-        r"Compile and warming up model for size|JIT kernel warmup starting\.|"
+        r"JIT kernel warmup starting\.|"
         r"Running FlashInfer (?:BF16-only )?autotune|Autotuning FlashInfer |"
         r".{0,120}?\[Autotuner\]: Autotuning process starts",
         "kernel_warmup",

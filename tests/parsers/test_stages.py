@@ -54,6 +54,19 @@ def test_kernel_warmup_ends_where_the_capture_of_graphs_began():
     assert edges(text, "kernel_warmup") == [("start", 10.0), ("end", 14.0)]
 
 
+def test_sizes_without_graphs_are_warmed_before_the_kernels_and_the_capture():
+    sizes = "Compile and warming up model for size {}"
+    text = info(10, "gpu_worker.py:415", sizes.format(8192))
+    text += info(20, "gpu_worker.py:415", sizes.format(4096))
+    captured = info(
+        39, "gpu_model_runner.py:5", "Graph capturing finished in 5 secs, took 0.6 GiB"
+    )
+    assert edges(text + captured, "compile_warmup")[-1] == ("end", 34.0)
+    kernels = info(30, "kernel_warmup.py:295", "Warming up FlashInfer attention.")
+    assert ("end", 34.0) not in edges(text + kernels + captured, "compile_warmup")
+    assert edges(text + kernels + captured, "kernel_warmup")[-1] == ("end", 34.0)
+
+
 def test_a_kernel_warmup_ends_nowhere_where_the_capture_states_no_time():
     text = info(10, "kernel_warmup.py:65", "Warming up ll_bf16 router GEMM kernels.")
     text += info(40, "custom_all_reduce.py:213", "Registering 14 cuda graph addresses")

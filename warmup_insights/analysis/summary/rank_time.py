@@ -126,7 +126,7 @@ _ORDER = {
         ("distributed_init", "init_worker"),
         ("download", "load_model", "load_weights"),
         ("compile", "profile_run"), ("kv_cache", "kv_offload"),
-        ("chat_template_warmup", "defrag_warmup", "graph_capture", "kernel_warmup",
+        ("chat_template_warmup", "compile_warmup", "defrag_warmup", "graph_capture", "kernel_warmup",
          "sampler_warmup", "speech_warmup", "prompt_warmup", "prompt_graphs", "decode_warmup",
          "decode_graphs", "unified_warmup", "multimodal_warmup", "multimodal_graphs"),
         (SERVER_START,),
