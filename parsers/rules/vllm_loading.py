@@ -197,7 +197,7 @@ LOAD_RULES: tuple[LineRule, ...] = (
     ),
     phase_start(
         "reload_started",
-        # `gpu_model_runner.py reload_weights`, which an engine that was made is told to.
+        # `gpu_model_runner.py reload_weights`, in an engine that was made.
         r"Reloading weights inplace\.\.\.",
         "reload_weights",
         "(EngineCore_DP0 pid=2) INFO 11-25 03:26:13 [gpu_model_runner.py:3436] Reloading "
