@@ -72,6 +72,7 @@ PHASE_MEANINGS: dict[str, str] = {
     "prompt_graphs": "captured",
     "decode_graphs": "captured",
     "encoder_graph_capture": "captured",
+    "decoder_graph_capture": "captured",
     "kernel_warmup": "warmed",
     "unlogged": "unlogged",
     "lines_cut_out": "unlogged",

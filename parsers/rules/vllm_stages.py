@@ -3,7 +3,7 @@
 Source: vLLM `model_executor/warmup/`, `v1/worker/encoder_cudagraph.py`,
 `v1/worker/mm_encoder_model_runner.py`, `v1/worker/startup_plan.py`,
 `v1/worker/cpu_model_runner.py`, `v1/executor/abstract.py`, `device_allocator/`,
-`renderers/base.py`, `utils/jit_monitor.py`.
+`renderers/base.py`, `utils/jit_monitor.py`; vllm-omni `cuda_graph_decoder_wrapper.py`.
 """
 
 from __future__ import annotations
@@ -129,6 +129,28 @@ STAGE_RULES: tuple[LineRule, ...] = (
         r"Warming up done\.",
         "model_warmup",
         "INFO 10-28 13:27:50 [cpu_model_runner.py:87] Warming up done.",
+    ),
+    phase_start(
+        "decoder_graphs_started",
+        r"Starting CUDA Graph warmup for \d{1,5} (?:sizes|shapes): |"
+        r"MOSS-TTS codec CUDA Graph warmup: nq=",
+        "decoder_graph_capture",
+        "(Worker pid=23) INFO 04-04 11:36:08 [cuda_graph_decoder_wrapper.py:104] Starting CUDA "
+        "Graph warmup for 3 sizes: [2, 25, 325]",
+        "(Worker pid=23) INFO 04-04 11:36:08 [cuda_graph_codec.py:104] MOSS-TTS codec CUDA "
+        "Graph warmup: nq=8 capture_sizes=[25, 50]",
+        startup_only=True,
+    ),
+    phase_end(
+        "decoder_graphs_complete",
+        r"(?:MOSS-TTS codec )?CUDA Graph warmup complete(?:: \d{1,5}/\d{1,5} captured|"
+        r"\. Captured \d{1,5} graphs)",
+        "decoder_graph_capture",
+        "(Worker pid=23) INFO 04-04 11:36:50 [cuda_graph_decoder_wrapper.py:123] CUDA Graph "
+        "warmup complete. Captured 3 graphs.",
+        "(Worker pid=23) INFO 04-04 11:36:50 [cuda_graph_decoder_wrapper.py:123] CUDA Graph "
+        "warmup complete: 3/3 captured",
+        startup_only=True,
     ),
     line_rule(
         "encoder_graphs_took",

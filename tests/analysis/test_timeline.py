@@ -764,3 +764,16 @@ def test_weights_that_an_engine_loads_again_after_its_sleep_are_no_part_of_the_s
     )
     assert time["wall_s"] == 19.0
     assert "load_weights" not in totals(time)
+
+
+def test_graphs_of_an_audio_decoder_are_captured_inside_of_the_loading():
+    """vllm-omni captures them when it has loaded the weights of that stage."""
+    decoder = "decoder_graph_capture"
+    time = time_of(
+        RunStarted(time=0.0),
+        PhaseMarked(name="load_model", edge="start", time=0.0),
+        PhaseMarked(name=decoder, edge="start", time=10.0),
+        PhaseMarked(name=decoder, edge="end", time=50.0),
+        MemoryMeasured(stage="weights", duration_s=52.0, time=52.0),
+    )
+    assert totals(time) == {"load_model": 12.0, decoder: 40.0}

@@ -22,6 +22,7 @@ _WORDS = {
     "kv_connector": "making the KV connector",
     "kernel_build": "building kernels",
     "encoder_graph_capture": "capturing graphs of the encoder",
+    "decoder_graph_capture": "capturing graphs of the audio decoder",
     "compile_warmup": "warming compiled sizes",
     "kernel_warmup": "warming kernels", "model_warmup": "warming the model",
     "graph_capture": "capturing graphs", "bucket_generation": "generating buckets",

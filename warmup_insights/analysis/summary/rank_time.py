@@ -108,6 +108,8 @@ def partition(
 DOWNLOAD = "download"
 ENCODER = "encoder_profile"
 BUILD = "kernel_build"
+_NESTED = (BUILD, "decoder_graph_capture")
+"""Stages inside of another one, which goes on."""
 CUT = "lines_cut_out"
 """Time in which a person took lines out of the log, where nothing else explains it."""
 
@@ -332,17 +334,18 @@ class RankTime:
         else:
             self.end(event.name, time, event.duration_s)
 
-    def _built(self, event: PhaseMarked, time: float) -> None:
+    def _nested(self, event: PhaseMarked, time: float) -> None:
         """Kernels are built at their first use, inside of a stage that goes on (aiter
-        `jit/core.py`, TileLang `jit/kernel.py`)."""
+        `jit/core.py`, TileLang `jit/kernel.py`), and graphs of an audio decoder are
+        captured while the model is loaded (vllm-omni)."""
         if event.edge == "start":
-            self.marks[BUILD] = time
+            self.marks[event.name] = time
             return
-        began = self.marks.pop(BUILD, None)
+        began = self.marks.pop(event.name, None)
         if event.duration_s is not None:
             began = time - event.duration_s
         if began is not None:
-            self.spans.append(Span(BUILD, began, time, MEASURED))
+            self.spans.append(Span(event.name, began, time, MEASURED))
 
     def _begins_nothing(self, name: str, time: float) -> bool:
         """Whether a line is of imports, which Ray repeats late, or of one more group of
@@ -499,8 +502,8 @@ class RankTime:
     ) -> None:
         """Begin or end the phase that an event marks."""
         match event:
-            case PhaseMarked() if event.name == BUILD:
-                self._built(event, time)
+            case PhaseMarked() if event.name in _NESTED:
+                self._nested(event, time)
             case PhaseMarked():
                 self.mark(event, time)
             case MemoryMeasured() if event.stage in _STAGES:
