@@ -73,6 +73,10 @@ _CHECKED = re.compile(
 """What vLLM alone raises, and only while it reads settings, looks at the device or divides its
 memory (`transformers_utils/config.py`, `config/model.py`, `v1/worker/utils.py`,
 `v1/core/kv_cache_utils.py`)."""
+_NOT_INSTALLED = re.compile(r"No module named '?vllm(?![\w.])")
+"""What ends a program without vLLM, where it is the end of the log: one that can do without
+goes on."""
+_NEAR_THE_END = 3
 _CLI = "vllm/entrypoints/cli/"
 _PROGRAMS = (f"{_CLI}main.py", f"{_CLI}serve.py")
 """Those of `vllm serve`; the other commands have files of their own there."""
@@ -168,6 +172,8 @@ class Traceback:
         self._lines: list[Matched] = []
         self._last = 0
         self._has_frame = self._is_proven = self._is_of_program = False
+        self._is_missing = False
+        """Its error is that vLLM is not there."""
 
     def take(self, matched: Matched) -> None:
         """Keep a line; the first traceback that is proven to be of a start stays."""
@@ -180,6 +186,7 @@ class Traceback:
                 self._has_frame = self._has_frame or item.is_of_start
                 self._is_proven |= self._has_frame and matched.record.is_error
             elif isinstance(item, FailureLine):
+                self._is_missing = _NOT_INSTALLED.search(item.message) is not None
                 words = (_START_FAILED, _CHECKED)
                 failed = any(each.search(item.message) for each in words)
                 failed |= self._is_of_program and bool(
@@ -203,10 +210,12 @@ class Traceback:
         is_near = line - self._last <= MAX_FRAMES
         return [each for each in lines if is_near and each.record.file is not None]
 
-    def proven(self) -> list[Matched]:
-        """Take its lines; none unless it is of a start."""
+    def proven(self, end: int | None = None) -> list[Matched]:
+        """Take its lines; none unless it is of a start. `end` is the last line of the log,
+        once that is known."""
         lines, self._lines = self._lines, []
-        return lines if self._is_proven else []
+        is_end = end is not None and end - self._last <= _NEAR_THE_END
+        return lines if self._is_proven or (self._is_missing and is_end) else []
 
 
 def _is_frame_of_package(*lines: Matched) -> bool:

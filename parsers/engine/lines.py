@@ -323,7 +323,7 @@ class LineParser:
             for record, line in self._stream.joiner.close():
                 self._read_record(record, line)
             if self.num_runs == 0:
-                for matched in self._stream.traceback.proven():
+                for matched in self._stream.traceback.proven(self._line):
                     self._add_line(self._run_of(matched), matched)
             for run in self._stream.end_all():
                 self._end(run)

@@ -296,6 +296,24 @@ FAILURE_RULES: tuple[LineRule, ...] = (
         files=_OF_REQUESTS,
         hint=(*_NAMES, *_WITHOUT_TEXT),
     ),
+    line_rule(
+        "failure_not_installed",
+        # CPython `Lib/runpy.py`, for `python -m vllm.entrypoints.openai.api_server`.
+        r"\S{1,200}: (?:Error while finding module specification for 'vllm[\w.]{0,80}' "
+        r"\()?(?P<text>(?:ModuleNotFoundError: )?No module named '?vllm'?)\)?\s*$",
+        lambda match: FailureLine(match["text"], is_bare=True),
+        Sample(
+            "/usr/bin/python3: Error while finding module specification for 'vllm."
+            "entrypoints.openai.api_server' (ModuleNotFoundError: No module named 'vllm')",
+            {"message": "ModuleNotFoundError: No module named 'vllm'"},
+        ),
+        Sample(
+            "/usr/bin/python3: No module named vllm",
+            {"message": "No module named vllm"},
+        ),
+        levels=(NO_LEVEL,),
+        startup_only=True,
+    ),
     _raised(
         "failure_raised_in_plugin",
         # The cause only where the start goes no further, as without its platform.

@@ -585,6 +585,25 @@ def test_a_start_that_ended_before_its_first_line_is_a_failed_start(last):
     assert failure.message == last
 
 
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("/usr/bin/python3: No module named vllm\n", "No module named vllm"),
+        (
+            'Traceback (most recent call last):\n  File "/app/serve.py", line 3, in '
+            "<module>\n    from vllm import LLM\n"
+            "ModuleNotFoundError: No module named 'vllm'\n",
+            "ModuleNotFoundError: No module named 'vllm'",
+        ),
+    ],
+)
+def test_a_program_that_ends_without_vllm_is_a_failed_start(text, message):
+    (failure,) = of(Failure, events(text))
+    assert failure.message == message
+    later = "A backend is not there, which is no trouble\n" * 9
+    assert read((text + later).encode(), "a.log")[0] == {}
+
+
 def test_a_long_refusal_of_a_setting_is_the_cause():
     names = ", ".join(f"'Model{number}ForCausalLM'" for number in range(200))
     text = (
