@@ -26,6 +26,9 @@ MAX_RANKS = 4096
 """More than that is no number of ranks."""
 _UNNUMBERED = ("VllmWorkerProcess", "RayWorker")
 WORKERS = ("VllmWorker", "Worker", "RayWorker")
+RANK_ACTOR = re.compile(r"(?:DP)?(?:MoE)?EngineCoreActor")
+"""An actor of Ray for each data parallel rank (vLLM `v1/engine/core.py`), on hosts whose
+clocks may differ."""
 _OF_A_WORKER = ("worker.py", "model_runner.py", "loader.py")
 """Ends of the names of modules that run once per rank."""
 
@@ -311,8 +314,9 @@ class RankTable:
         name = record.process
         if name is None:
             return None
-        if name.startswith("EngineCore_"):
-            return self._of_core(name)
+        if name.startswith("EngineCore_") or RANK_ACTOR.fullmatch(name):
+            is_actor = "_" not in name
+            return self._of_actor(record) if is_actor else self._of_core(name)
         if not name.startswith(WORKERS):
             return None
         if not self._has_workers:
@@ -327,6 +331,23 @@ class RankTable:
         if name.startswith(_UNNUMBERED):
             return self._next_unnumbered(record.pid)
         return None
+
+    def _of_actor(self, record: Record) -> int | None:
+        """Which rank an engine without workers of its own is: Ray prints one of equal lines
+        only, so it may not state that. They count as they appear, besides those that do."""
+        pid = record.pid
+        if pid is None or self.has_processes:
+            return None
+        pids = self._pids_of_equals.setdefault(record.process or "", [])
+        if pid not in pids:
+            if len(pids) >= MAX_RANKS:
+                return None
+            pids.append(pid)
+            self._ranks.clear()
+        stated = set(self._by_pid.values())
+        free = (rank for rank in count() if rank not in stated)
+        numbers = {each: next(free) for each in pids if each not in self._by_pid}
+        return numbers[pid] if len(pids) > 1 else None
 
     def _engine_of(self, pid: int | None, own: str | int) -> int:
         """Which of several engines of a dense model a worker belongs to, in the order in

@@ -24,7 +24,7 @@ from parsers.engine.evidence import (
     Imports,
     imports_unnamed,
 )
-from parsers.engine.ranks import WORKERS, RankTable
+from parsers.engine.ranks import RANK_ACTOR, WORKERS, RankTable
 from parsers.engine.signals import (
     ConfigLine,
     FailureLine,
@@ -73,9 +73,6 @@ FRONT = ("APIServer", "ApiServer", "MainProcess")
 _UNNAMED = ""
 """Stands for the name of one that has none and printed its last line."""
 _SINGLE = re.compile(r"APIServer|EngineCore(?:_(?:DP)?\d{1,4})?")
-_RANK_ACTOR = re.compile(r"(?:DP)?(?:MoE)?EngineCoreActor")
-"""An actor of Ray for each data parallel rank (vLLM `v1/engine/core.py`), on hosts whose
-clocks may differ."""
 _WITH_BUCKETS = (BucketsGenerated, EngineInitialized, WarmupFinished, WarmupStep)
 _MEASURED = (MemoryMeasured, MemoryBudgetSet, KVCacheAllocated)
 _FOLLOWED = {
@@ -553,7 +550,7 @@ class OpenRun:
         """Whether an engine core of another data parallel rank begins."""
         record = matched.record
         opened = self._openings.get((matched.rule.starts, record.process))
-        is_actor = _RANK_ACTOR.fullmatch(record.process or "") is not None
+        is_actor = RANK_ACTOR.fullmatch(record.process or "") is not None
         is_other = opened is not None and opened[0] != record.pid
         return is_actor and is_other and not self.is_ready
 

@@ -618,3 +618,33 @@ def test_the_only_worker_of_an_engine_on_cpu_has_no_peer():
     )
     summary = folded(events(text)).summary
     assert (summary.ranks, summary.time.ranks) == (1, [])
+
+
+def test_an_engine_that_is_an_actor_of_ray_has_a_rank_it_does_not_state():
+    """Ray prints one of equal lines, so the second one's `rank 1 in world size 2` is not
+    there; its host has another clock, so what it did is at no known time."""
+    api = "(APIServer pid=5) "
+    first, second = (
+        f"{api}(DPEngineCoreActor pid={pid}) INFO 01-12 06:" for pid in (8, 9)
+    )
+    engine = (
+        "[core.py:77] Initializing a V1 LLM engine (v0.11.0) with config: model='a/b', "
+        "tensor_parallel_size=1, data_parallel_size=2\n"
+    )
+    download = "[weight_utils.py:413] Time spent downloading weights for a/b: {} seconds\n"
+    text = (
+        f"{api}INFO 01-12 06:14:12 [api_server.py:1839] vLLM API server version 0.11.0\n"
+        f"{first}14:36 {engine}{second}15:19 {engine}"
+        f"{second}15:27 {download.format(4.5)}"
+        f"{first}14:40 [parallel_state.py:1208] rank 0 in world size 2 is assigned as DP "
+        "rank 0, PP rank 0, TP rank 0, EP rank 0\n"
+        f"{first}14:41 [gpu_model_runner.py:2602] Starting to load model a/b...\n"
+        f"{first}14:48 {download.format(6.25)}"
+        f"{second}16:05 [core.py:210] init engine (profile, create kv cache, warmup model) "
+        "took 36.44 seconds\n"
+        f"{api}INFO 01-12 06:15:27 [api_server.py:1912] Starting vLLM API server 0 on "
+        "http://0.0.0.0:8000\n"
+        f"{api}INFO:     Application startup complete.\n"
+    )
+    time = folded(events(text)).summary.time
+    assert (time.wall_s, time.seconds_by_phase()["download"]) == (75.0, 6.25)

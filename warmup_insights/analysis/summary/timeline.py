@@ -72,6 +72,8 @@ _FIRST_STAGES = ("import", "configure", "model_switch")
 
 _OF_KERNELS = ("kernel_warmup", "autotune")
 """Notes that are printed while kernels are warmed up."""
+AHEAD_S = 5.0
+"""Lines of several processes are at most this far out of order around ready."""
 OTHER_S = 3600.0
 """A line that much earlier than the first one is of another start."""
 _SERVING = serving.KINDS | {GapSeen, Note, RecipeCompiled}
@@ -268,6 +270,7 @@ class Timeline:
                 or (event.line and 0 <= event.time - self.ready_at <= READY_WITHIN_S)
             ):
                 self.ready_at = event.time
+                self._drop_other_clocks(event.time)
             case RunStarted():
                 self.timezone = event.timezone
                 if event.line is None:  # a recorder is there from the beginning
@@ -275,6 +278,14 @@ class Timeline:
                 self._is_excerpt = self._is_excerpt or event.is_inside
             case Note():
                 self._note(event)
+
+    def _drop_other_clocks(self, ready: float) -> None:
+        """No rank begins or ends a stage of the start after ready: where the lines of one
+        state that, its host has another clock, and what it did lies at other times."""
+        own = min(self.by_rank, default=0)
+        for rank, times in list(self.by_rank.items()):
+            if rank != own and times.last is not None and times.last > ready + AHEAD_S:
+                del self.by_rank[rank]
 
     def _note(self, note: Note) -> None:
         """What a note states about the lines around it."""
