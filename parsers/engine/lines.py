@@ -527,8 +527,9 @@ class LineParser:
             is_web = record.process is None and any(
                 isinstance(m, ServerReady) for m in made
             )
-            is_bar = all(isinstance(m, BarUpdate) for m in made)
-            is_other = bool(made) and is_bar and self._stream.is_of_other
+            # The other engine names no module; parts of it print what those of vLLM do.
+            is_named = bool(matched.rule.starts) or record.file is not None
+            is_other = self._stream.is_of_other and not is_named
             return is_web or is_other or (is_foreign(made) and not is_own)
         if run.is_long_before(matched):
             return True

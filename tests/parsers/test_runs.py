@@ -1567,3 +1567,18 @@ def test_an_engine_that_begins_after_a_failure_is_of_another_start(between, numb
     """As a block of a page does that was printed long after one with the end of a start."""
     text = "```shell\n" + FATAL.format(6) + between + FATAL.format(8) + "```\n"
     assert len(read(text.encode())[0]) == number
+
+
+def test_another_engine_that_prints_lines_of_vllm_is_no_start():
+    """SGLang has vLLM's loader, its compilation in pieces and its web server."""
+    head = "[2026-06-07 18:56:{}] "
+    other = (
+        f"{head.format(10)}server_args=ServerArgs(model_path='a/b', tokenizer_path='a/b')\n"
+        f"{head.format(12)}Using model weights format ['*.safetensors']\n"
+        f"{head.format(35)}Compiling a graph for dynamic shape takes 0.38 s\n"
+        "INFO:     Application startup complete.\n"
+    )
+    assert read(other.encode(), "a.log")[0] == {}
+    own = "INFO 06-07 18:57:00 [api_server.py:1] vLLM API server version 0.20.0\n"
+    (run,) = read((other + own).encode(), "a.log")[0].values()
+    assert folded(list(run)).summary.compile is None
