@@ -81,6 +81,8 @@ _EXITED = re.compile(
 _STOPPING = ("Gracefully stopping", "Gracefully Stopping", "Aborting on container exit")
 """docker compose, outside of the prefixes of its containers: that one has ended, and that it
 ends all of them (`pkg/compose/printer.go`, `pkg/compose/up.go`)."""
+_SERVER_PROCESS = "server_process"
+"""The rule of what any web server prints before it is ready."""
 _AT_WORK = (StatisticsLine, RequestLine)
 """What an engine prints of requests."""
 _OF_SERVERS = (ServerReady, ShutdownLine)
@@ -524,8 +526,9 @@ class LineParser:
             serves = any(is_at_work(m) or isinstance(m, RequestLine) for m in made)
             is_own = is_own or (record.level is not None and serves)
             # Any web server gets ready, and a name in front is that of vLLM's.
-            is_web = record.process is None and any(
-                isinstance(m, ServerReady) for m in made
+            is_web = record.process is None and (
+                any(isinstance(m, ServerReady) for m in made)
+                or (matched.rule.name == _SERVER_PROCESS and record.file is None)
             )
             # The other engine names no module; parts of it print what those of vLLM do.
             is_named = bool(matched.rule.starts) or record.file is not None

@@ -518,6 +518,17 @@ FAILURE_RULES: tuple[LineRule, ...] = (
         hint=tuple(f", in {name}" for name in _FRAMES),
     ),
     line_rule(
+        "failure_frame_client",
+        # A benchmark's client, which has no engine (`benchmarks/serve.py`).
+        r'\s{0,20}File "[^"]{1,200}/vllm/benchmarks/(?:serve\.py|lib/[^"]{1,80})", '
+        r"line \d{1,7}, in \w{1,80}\s*$",
+        FrameSeen,
+        '  File "/x/vllm/benchmarks/lib/endpoint_request_func.py", line 381, in '
+        "async_request_openai_chat_completions",
+        fixed={"phase": IN_REQUEST},
+        levels=(NO_LEVEL,),
+    ),
+    line_rule(
         "failure_frame_compiler",
         # All of its functions compile but two, which run what was compiled.
         r'\s{0,20}File "[^"]{1,200}/torch/_inductor/compile_fx\.py", line \d{1,7}, in '

@@ -631,7 +631,9 @@ def test_an_engine_that_is_an_actor_of_ray_has_a_rank_it_does_not_state():
         "[core.py:77] Initializing a V1 LLM engine (v0.11.0) with config: model='a/b', "
         "tensor_parallel_size=1, data_parallel_size=2\n"
     )
-    download = "[weight_utils.py:413] Time spent downloading weights for a/b: {} seconds\n"
+    download = (
+        "[weight_utils.py:413] Time spent downloading weights for a/b: {} seconds\n"
+    )
     text = (
         f"{api}INFO 01-12 06:14:12 [api_server.py:1839] vLLM API server version 0.11.0\n"
         f"{first}14:36 {engine}{second}15:19 {engine}"

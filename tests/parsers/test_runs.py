@@ -1582,3 +1582,45 @@ def test_another_engine_that_prints_lines_of_vllm_is_no_start():
     own = "INFO 06-07 18:57:00 [api_server.py:1] vLLM API server version 0.20.0\n"
     (run,) = read((other + own).encode(), "a.log")[0].values()
     assert folded(list(run)).summary.compile is None
+
+
+def test_any_other_web_server_is_no_start():
+    text = (
+        "INFO:     Started server process [599566]\n"
+        "INFO:     Waiting for application startup.\n"
+        "INFO:     Application startup complete.\n"
+        'INFO:     172.18.0.5:43220 - "POST /proxy/chat/completions HTTP/1.1" 200 OK\n'
+        "INFO:     Shutting down\n"
+    )
+    assert read(text.encode(), "a.log")[0] == {}
+
+
+CLIENT = """\
+INFO 08-07 02:53:53 [config.py:385] Inferred from consolidated*.safetensors files torch.bfloat16 \
+dtype.
+INFO 08-07 02:53:53 [utils.py:90] Sampling input_len from [399, 7599] and output_len from [4, 5]
+Failed requests during benchmark run detected (capping to 10):
+Error 0: Traceback (most recent call last):
+  File "/x/vllm/benchmarks/lib/endpoint_request_func.py", line 3, in async_request_openai_chat
+    async with session.post(url=api_url, json=payload, headers=headers) as response:
+  File "/x/aiohttp/streams.py", line 705, in read
+    await self._waiter
+aiohttp.client_exceptions.ServerDisconnectedError: Server disconnected
+============ Serving Benchmark Result ============
+Successful requests:                     249
+Failed requests:                         1
+==================================================
+INFO 08-07 03:11:19 [config.py:385] Inferred from consolidated*.safetensors files torch.bfloat16 \
+dtype.
+"""
+
+
+def test_a_client_of_a_benchmark_starts_no_engine_and_fails_no_start():
+    """It reads the model's configuration for its tokenizer, and requests fail in it."""
+    summary = folded(events(CLIENT)).summary
+    assert (summary.status, summary.failure, summary.time.wall_s) == (
+        "unknown",
+        None,
+        None,
+    )
+    assert (summary.time.phases, len(summary.benchmarks)) == ([], 1)

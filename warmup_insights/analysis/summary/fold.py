@@ -178,7 +178,10 @@ class RunFold:
         is_other = bool(benchmarks) or (time.wall_s or 0.0) > LONGEST_IMPORT_S
         # Its processes pass messages, behind their imports (`shm_broadcast.py acquire_read`).
         is_other |= any(topic == "keep_alive" for topic, _ in self._notes)
-        is_client = is_other and status == "unknown" and self._timeline.is_import
+        is_client = status == "unknown" and (
+            (is_other and self._timeline.is_import)
+            or (bool(benchmarks) and self._timeline.is_configuration)
+        )
         pods = kept.of(PodSeen)
         pod = copied(pods[-1], PodFacts) if pods else None
         compiled = compilation.compiled(self._built)

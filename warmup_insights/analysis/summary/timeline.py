@@ -104,6 +104,8 @@ class _Head:
         """Of an event with a time."""
         self.only_imports = True
         """All lines so far are of a process that imports the engine."""
+        self.only_configures = True
+        """Or that reads the configuration of a model besides."""
 
     def add(self, event: Event) -> None:
         """A server's banner is the beginning wherever it is, others only in the first line,
@@ -130,6 +132,8 @@ class _Head:
                 self.is_there = self.is_there and not self.only_imports
             elif is_first and has_model and event.settings:
                 self.is_there = True
+        reads = isinstance(event, PhaseMarked) and event.name == "configure"
+        self.only_configures = self.only_configures and (is_import or reads)
         self.only_imports = self.only_imports and is_import
 
 
@@ -384,6 +388,11 @@ class Timeline:
         """Whether its lines are of a program that imports the engine, as a client of a
         benchmark does, and starts none."""
         return self._head.first_line is not None and self._head.only_imports
+
+    @property
+    def is_configuration(self) -> bool:
+        """Whether it reads the configuration of a model besides, for its tokenizer."""
+        return self._head.first_line is not None and self._head.only_configures
 
     def result(self) -> Times:
         """The `time` section: phases and `unlogged_s` add up to `wall_s`.
