@@ -1,4 +1,4 @@
-"""The older scheme: the lists of a logged start, its order, its lookup."""
+"""The older scheme: the lists of a logged start, its order, its lookup, its odd ranges."""
 
 from __future__ import annotations
 
@@ -8,10 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from warmup_insights.bucketing.linear import linear_range
 from warmup_insights.bucketing.two_dim import (
     Bucket2D,
-    TwoDimSettings,
     find_two_dim,
     generate_two_dim,
     round_up,
@@ -101,20 +99,44 @@ def test_wrong_settings_name_variable_and_value(inputs, env, words):
         two_dim_settings(inputs, env)
 
 
-@given(st.integers(1, 40), st.integers(1, 40), st.integers(1, 3000))
-def test_rounding_up_finds_the_smallest_value_of_the_range(smallest, step, value):
-    """The same as a search in a range that is long enough."""
-    values = linear_range(smallest, step, 8192)
-    at_least = [candidate for candidate in values if candidate >= value]
-    assert round_up(value, (smallest, step, 8192)) in (at_least[0], smallest)
-    assert round_up(value, (smallest, step, 8192)) >= value
+@given(st.integers(1, 300), st.integers(1, 3000))
+def test_rounding_up_goes_to_powers_of_2_below_the_step(step, value):
+    result = round_up(value, step)
+    assert result >= value
+    if value >= step:
+        assert result % step == 0
+        assert result < value + step
+    else:
+        assert result == step or (result.bit_count() == 1 and result < 2 * value)
 
 
 def test_values_above_the_maximum_go_on_with_the_step():
-    settings = TwoDimSettings(
-        prompt_batch_size=(1, 32, 4),
-        prompt_seq_len=(128, 128, 1024),
-        decode_batch_size=(1, 32, 4),
-        decode_seq_len=(128, 128, 2048),
-    )
+    settings = two_dim_settings(LOGGED, {})
     assert find_two_dim(settings, "prompt", 33, 1500) == Bucket2D(64, 1536)
+
+
+ODD = {
+    "VLLM_PROMPT_BS_BUCKET_MIN": "3",
+    "VLLM_PROMPT_SEQ_BUCKET_MIN": "384",
+    "VLLM_DECODE_SEQ_BUCKET_STEP": "256",
+}
+
+
+def test_a_minimum_above_the_step_leaves_out_nothing():
+    """`warmup_range` of the engine: the multiples of the step begin at the step."""
+    generated = generate_two_dim(two_dim_settings({**LOGGED, "max_num_seqs": 40}, ODD))
+    assert sorted({batch for batch, _ in generated.prompt}) == [3, 6, 12, 24, 32]
+    assert sorted({length for _, length in generated.prompt})[:3] == [128, 256, 384]
+
+
+def test_a_lookup_goes_by_the_step_alone_and_decodes_by_blocks():
+    """`find_bucket` of the engine reads no minimum; a decode has whole blocks."""
+    settings = two_dim_settings({**LOGGED, "max_num_seqs": 40}, ODD)
+    assert find_two_dim(settings, "prompt", 5, 200) == Bucket2D(8, 256)
+    assert find_two_dim(settings, "prompt", 1, 20) == Bucket2D(1, 128)
+    assert find_two_dim(settings, "decode", 2, 300) == Bucket2D(2, 384)
+
+
+def test_a_minimum_of_0_is_refused_as_the_engine_never_ends():
+    with pytest.raises(SettingError, match="VLLM_DECODE_BS_BUCKET_MIN=0 never ends"):
+        two_dim_settings(LOGGED, {"VLLM_DECODE_BS_BUCKET_MIN": "0"})

@@ -205,6 +205,10 @@ def test_the_older_scheme_gives_the_logged_lists():
     assert result["ranges"]["decode"] == [[1, 128, 4], [128, 128, 2048]]
     table = run("generate", "--scheme=2d", "--max-num-seqs=4").stdout
     assert "24 prompt and 48 decode buckets" in table
+    budget = "--max-num-batched-tokens=256"
+    bounded = run("generate", "--scheme=2d", "--max-num-seqs=4", budget)
+    assert "max_num_batched_tokens=256 has no effect" in bounded.stderr
+    assert bounded.stdout == table
     path = ("--output-file=x", "--scheme=2d", "--max-num-seqs=4")
     run("generate", *path, error=InputError)
 

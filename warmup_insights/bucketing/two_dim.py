@@ -1,4 +1,7 @@
-"""The older scheme of two dimensions: (batch_size, seq_len), from V0 of the engine."""
+"""The older scheme of two dimensions: (batch_size, seq_len), of vllm-fork for Gaudi 1.17.
+
+Later ones count the blocks of a decode batch, and 1.16 had no buckets.
+"""
 
 from __future__ import annotations
 
@@ -40,11 +43,12 @@ class DroppedBucket2D(NamedTuple):
 
 @dataclass(frozen=True, kw_only=True)
 class TwoDimSettings:
-    """(min, step, max) of each range, and the token budget of prompts, if any.
+    """(min, step, max) of each range, tokens of a block, and the token budget of prompts.
 
-    A decode bucket may not be dropped for the budget: it computes one token a sequence.
+    Only the reference engine has a budget, and drops prompt buckets above it.
     """
 
+    block_size: int
     prompt_batch_size: tuple[int, int, int]
     prompt_seq_len: tuple[int, int, int]
     decode_batch_size: tuple[int, int, int]
@@ -73,8 +77,8 @@ def two_dim_settings(
 ) -> TwoDimSettings:
     """The V0 settings of an engine with these limits and this environment.
 
-    `inputs` needs max_num_seqs and block_size; max_num_batched_tokens is the budget
-    where it is given. Overrides are VLLM_{PROMPT|DECODE}_{BS|SEQ}_BUCKET_{MIN|STEP|MAX}.
+    `inputs` needs max_num_seqs and block_size; max_num_batched_tokens is the budget of
+    the reference engine, where it is given. Overrides are VLLM_{PROMPT|DECODE}_{BS|SEQ}_BUCKET_{MIN|STEP|MAX}.
     Source: `habana_model_runner.py`, `_setup_buckets`, of HabanaAI/vllm-fork for
     Gaudi 1.17.
 
@@ -88,12 +92,18 @@ def two_dim_settings(
 
     def resolve(phase: Phase, dimension: str, *defaults: int) -> tuple[int, int, int]:
         found = resolve_parameters(overrides, phase, dimension, *defaults)
-        check_range(found, range_name(phase, dimension))
+        name = range_name(phase, dimension)
+        check_range(found, name)
         smallest, step, largest = found
+        if smallest == 0:
+            raise SettingError(
+                f"{name}_MIN=0 never ends in this version; use 1 or more"
+            )
         return smallest, step, largest
 
     most_prompts = min(num_seqs, _MAX_PROMPT_BATCH)
     return TwoDimSettings(
+        block_size=block_size,
         prompt_batch_size=resolve("prompt", "bs", 1, 32, most_prompts),
         prompt_seq_len=resolve(
             "prompt", "seq", block_size, block_size, _MAX_PROMPT_LEN
@@ -109,10 +119,11 @@ def two_dim_settings(
 
 
 def generate_two_dim(settings: TwoDimSettings) -> GeneratedBuckets2D:
-    """All buckets of V0: the product of two linear ranges, within the token budget.
+    """All buckets of V0: the product of two linear ranges, within a token budget if any.
 
     A budget that no prompt bucket meets is ignored, with a note.
-    Source: `bucketing.py`, `generate_prompt_buckets`, of HabanaAI/vllm-hpu-extension.
+    Source: `habana_model_runner.py`, `warmup_buckets`; the budget is that of
+    `generate_prompt_buckets` of later ones.
 
     Raises:
         SettingError: a range is impossible.
@@ -157,36 +168,50 @@ def warmup_order(buckets: Iterable[Bucket2D]) -> list[Bucket2D]:
 def find_two_dim(
     settings: TwoDimSettings, phase: Phase, batch_size: int, seq_len: int
 ) -> Bucket2D:
-    """The bucket of a shape, each dimension rounded up by the rule of its range.
+    """The bucket of a shape; one beyond the ranges was not warmed up.
 
-    Above the maximum the same rule goes on; such a bucket was not warmed up.
+    Sequences and the tokens of a prompt are rounded up by the step of their range, whatever
+    its minimum; a prompt is a block long at least, and a decode as long as whole blocks.
+    Source: `habana_model_runner.py`, `prepare_input_tensors`, `_prepare_prompt` and
+    `_seq_len`.
     """
+    block_size = settings.block_size
     batch_range, len_range = settings.parameters(phase)
-    return Bucket2D(round_up(batch_size, batch_range), round_up(seq_len, len_range))
+    if phase == "prompt":
+        length = max(round_up(seq_len, len_range[1]), block_size)
+    else:
+        length = -(-seq_len // block_size) * block_size
+    return Bucket2D(round_up(batch_size, batch_range[1]), length)
 
 
-def round_up(value: int, parameters: tuple[int, int, int]) -> int:
-    """The smallest value of a linear range without a maximum that is not below `value`.
+def round_up(value: int, step: int) -> int:
+    """The smallest multiple of a step that is not below a value; below the step the
+    smallest power of 2, at most the step.
 
-    Source: `bucketing/linear.py`, `find_bucket`, of HabanaAI/vllm-hpu-extension.
+    Source: `habana_model_runner.py`, `find_bucket`, of HabanaAI/vllm-fork for Gaudi 1.17.
     """
-    smallest, step, _ = parameters
-    if value <= smallest:
-        return smallest
-    ramp = max(smallest, 1)
-    while ramp < value:
-        ramp *= 2
-    return ramp if ramp <= step else -(-value // step) * step
+    if value >= step:
+        return -(-value // step) * step
+    power = 1 << max(0, value - 1).bit_length()
+    return min(power, step)
 
 
 def _product(settings: TwoDimSettings, phase: Phase) -> tuple[Bucket2D, ...]:
     values = [
-        linear_range(*parameters, name=range_name(phase, dimension))
+        _range(*parameters, name=range_name(phase, dimension))
         for dimension, parameters in zip(
             ("bs", "seq"), settings.parameters(phase), strict=True
         )
     ]
     return tuple(Bucket2D(*pair) for pair in product(*values))
+
+
+def _range(smallest: int, step: int, largest: int, *, name: str) -> list[int]:
+    """The values of a range: multiples of the step below the minimum are values, too.
+
+    Source: `habana_model_runner.py`, `warmup_range`, of HabanaAI/vllm-fork for Gaudi 1.17.
+    """
+    return linear_range(min(smallest, step), step, largest, name=name)
 
 
 def _read_limit(inputs: Mapping[str, Any], name: str) -> int:

@@ -91,7 +91,7 @@ _scheme_option = click.option(
     type=click.Choice(get_args(Scheme)),
     default="3d",
     show_default=True,
-    help="2d is (batch_size, seq_len) of V0, with its own ranges.",
+    help="2d is (batch_size, seq_len) of vllm-fork 1.17, with its own ranges.",
 )
 
 
@@ -311,7 +311,12 @@ def _two_dim(request: Request) -> tuple[TwoDimSettings, GeneratedBuckets2D]:
         raise InputError(
             "--engine-version does nothing with --scheme 2d; leave one of them out"
         )
-    settings = two_dim_settings(request.inputs, request.env)
+    inputs = dict(request.inputs)
+    budget = inputs.pop("max_num_batched_tokens", None)
+    if budget is not None:
+        note = f"max_num_batched_tokens={budget} has no effect: no bucket is dropped for it."
+        print_notes((note,), err=True)
+    settings = two_dim_settings(inputs, request.env)
     return settings, generate_two_dim(settings)
 
 
