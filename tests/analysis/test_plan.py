@@ -34,6 +34,7 @@ from warmup_insights.analysis.plan.planning import (
     Planner,
     PlanSettings,
     captures,
+    decodes_get_rest,
     memory_pair,
     planned_buckets,
     prompt_ratio,
@@ -76,6 +77,20 @@ def test_the_share_of_prompts_that_is_not_set_is_that_of_the_version(
     engine, version, share
 ):
     assert prompt_ratio(summary_of([started(engine, version=version)])) == share
+
+
+@pytest.mark.parametrize(
+    ("version", "tokens", "gets_rest"),
+    [("0.6.6", None, True), ("0.7.2", None, False), ("0.8.5", 128_000, True)],
+)  # fmt: skip
+def test_decodes_have_a_second_pass_but_in_v0_of_a_later_fork(
+    version, tokens, gets_rest
+):
+    """Only V1 states the tokens of its cache; `warmup_model` of the fork since 0.7."""
+    engine = started("vllm-fork", version=version)
+    events = [engine, budget(), cache(1000, num_tokens=tokens)]
+    assert decodes_get_rest(summary_of(events)) is gets_rest
+    assert decodes_get_rest(summary_of([started(), budget(), cache(1000)]))
 
 
 def test_the_run_itself_is_planned_as_it_was(seed_run):

@@ -174,3 +174,17 @@ def test_nothing_is_captured_without_memory():
         )  # fmt: skip
         assert prompt.captured == decode.captured == []
         assert len(prompt.skipped) == len(decode.skipped) == 1
+
+
+@pytest.mark.parametrize(("gets_rest", "captured"), [(True, 2), (False, 1)])
+def test_decodes_of_some_versions_get_nothing_of_what_prompts_leave(
+    gets_rest, captured
+):
+    """Half of 100 is for prompts, which take 10; a second decode needs more than half."""
+    _, decode = capture_graphs(
+        [(1, 128)], [(8, 128), (4, 128)], GraphBudget(100, 100, 0.5),
+        lambda candidate: 10 if candidate.phase == "prompt" else 40,
+        prompt_strategy="min_tokens", decode_strategy="max_bs",
+        decodes_get_rest=gets_rest,
+    )  # fmt: skip
+    assert len(decode.captured) == captured

@@ -5,7 +5,7 @@ The rule at start-up is that of `HabanaModelRunnerBase.warmup_graphs` and `warmu
 a strategy. One is skipped when its estimate, the memory per unit of what the phase
 captured so far times its own units, is not below what is left; the unit is a token
 for prompts and a sequence for decodes. When one phase got everything and the other
-did not, the other goes on with all that is left.
+did not, the other goes on with all that is left, but for decodes of some versions.
 """
 
 from __future__ import annotations
@@ -23,6 +23,10 @@ PROMPT_STRATEGY, DECODE_STRATEGY, PROMPT_RATIO = "min_tokens", "max_bs", 0.3
 OLD_PROMPT_RATIO, NEW_RATIO_SINCE = 0.5, (0, 6)
 """The share of vllm-fork before that version: its 0.5.3 has had either (changed 2024-09-23),
 and prints it."""
+NO_REST_SINCE = (0, 7)
+"""The first vllm-fork whose V0 gives no decode what prompts leave: the second pass stands
+below a condition that rules it out (`warmup_model`, from 2025-02-19 until graphs had no
+budget any more); its V1 does."""
 UNSTATED_MARGIN = 0.02
 """Of free memory, what vllm-fork leaves to no graph where it prints no budget
 (VLLM_GRAPH_MEM_MARGIN, until 2024-08-05)."""
@@ -182,15 +186,20 @@ def capture_graphs(
     *,
     prompt_strategy: str,
     decode_strategy: str,
+    decodes_get_rest: bool = True,
 ) -> tuple[PhaseCaptures, PhaseCaptures]:
-    """Prompt graphs, then decode graphs, then second passes with what is left."""
+    """Prompt graphs, then decode graphs, then second passes with what is left.
+
+    `decodes_get_rest`: whether decodes have a second pass at all, see `NO_REST_SINCE`.
+    """
     prompt, decode = PhaseCaptures("prompt"), PhaseCaptures("decode")
     prompt_order = order_candidates(prompt_buckets, prompt_strategy)
     decode_order = order_candidates(decode_buckets, decode_strategy)
     capture_pass(prompt, prompt_order, budget.prompt_bytes, capture)
     capture_pass(decode, decode_order, budget.decode_bytes, capture)
     _second_pass(prompt, prompt_order, decode, budget, capture)
-    _second_pass(decode, decode_order, prompt, budget, capture)
+    if decodes_get_rest:
+        _second_pass(decode, decode_order, prompt, budget, capture)
     return prompt, decode
 
 

@@ -80,7 +80,13 @@ class GraphReplay:
         self.budget: GraphBudget | None = None
         self.is_out_of_memory = False
 
-    def capture_within(self, budget: GraphBudget, strategies: tuple[str, str]) -> None:
+    def capture_within(
+        self,
+        budget: GraphBudget,
+        strategies: tuple[str, str],
+        *,
+        decodes_get_rest: bool = True,
+    ) -> None:
         """The capped rule: as the engine does it, with predicted costs.
 
         The engine's own estimate is low where the first graph of a phase is large, so
@@ -106,6 +112,7 @@ class GraphReplay:
                 capture,
                 prompt_strategy=strategies[0],
                 decode_strategy=strategies[1],
+                decodes_get_rest=decodes_get_rest,
             )
         except _NothingLeft:
             self.is_out_of_memory = True

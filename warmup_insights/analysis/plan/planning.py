@@ -71,6 +71,7 @@ from warmup_insights.model.figures import (
 from warmup_insights.model.summary import PHASES, SCHEMA, BucketRow, RunSummary
 from warmup_insights.rules.capture import (
     NEW_RATIO_SINCE,
+    NO_REST_SINCE,
     OLD_PROMPT_RATIO,
     PROMPT_RATIO,
     GraphBudget,
@@ -419,7 +420,9 @@ class Planner:
             total_bytes=free - memory.budget.margin_bytes,
             prompt_ratio=chosen["VLLM_GRAPH_PROMPT_RATIO"],
         )
-        graphs.capture_within(budget, strategies)
+        graphs.capture_within(
+            budget, strategies, decodes_get_rest=decodes_get_rest(self.summary)
+        )
         return graphs
 
     def _result(
@@ -618,6 +621,17 @@ def prompt_ratio(summary: RunSummary) -> float:
     )
     default = OLD_PROMPT_RATIO if is_old else PROMPT_RATIO
     return default if known is None else float(known)
+
+
+def decodes_get_rest(summary: RunSummary) -> bool:
+    """Whether decode graphs go on with what prompt graphs leave of the budget.
+
+    V0 of vllm-fork, which alone counts the padding block, stopped it.
+    """
+    is_v0 = summary.memory_or_none.num_padding_blocks == 0
+    version = read_version(summary.engine.version) or NO_REST_SINCE
+    is_fork = summary.engine.name == "vllm-fork"
+    return not (is_fork and is_v0 and version >= NO_REST_SINCE)
 
 
 def _pairs(lists: Mapping[str, list[Bucket]]) -> list[tuple[str, Bucket]]:
