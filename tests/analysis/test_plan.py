@@ -477,6 +477,15 @@ def test_buckets_of_two_dimensions_cannot_be_generated_anew(seed_run):
         seed_run.plan(PlanSettings(environment={"VLLM_BUCKETING_STRATEGY": "lin"}))
 
 
+def test_decode_buckets_that_count_blocks_may_be_others_with_another_cache():
+    """vllm-fork since 1.18: `generate_decode_buckets(max_blocks)`, (batch, blocks)."""
+    lists = [generated("prompt", [(1, 128)]), generated("decode", [(1, 128), (1, 256)])]
+    fork = summary_of([started("vllm-fork", version="0.6.6"), cache(256), *lists])
+    assert planned_buckets(fork, 256, PlanSettings(), {}).notes == ()
+    (note,) = planned_buckets(fork, 200, PlanSettings(), {}).notes
+    assert "with another KV cache they may differ" in note
+
+
 def uncapped_run(reserved_gib=7, prompt_bytes=600 * MIB):
     """vllm-gaudi: no budget for graphs, only what they took in all."""
     return [

@@ -83,6 +83,7 @@ _MERGED = (
     "With merged prefill the warm-up runs prompt buckets as others of the list; there may "
     "be fewer prompt graphs than planned."
 )
+_KEPT = "Buckets are those of the run; with another KV cache they may differ."
 _SHAPES_SINCE = Version("0.21.0")
 """The first vllm-gaudi whose warm-up runs buckets as `warmed_shapes` has it."""
 
@@ -151,14 +152,17 @@ def planned_buckets(
         SettingError: the variables leave no bucket, or cannot be used.
     """
     own = own_lists(summary)
+    old_blocks = summary.memory_or_none.num_kv_blocks
+    kept = (_KEPT,) if num_blocks != old_blocks else ()
     if any(len(bucket) != 3 for buckets in own.values() for bucket in buckets):
         if change.changes_buckets:
             raise InputError(
                 "Buckets of two dimensions cannot be generated anew here; leave limits, "
                 "bucketing variables and the version as they are in the run"
             )
-        return PlannedBuckets(own, seen)
-    old_blocks = summary.memory_or_none.num_kv_blocks
+        # Those of the reference engine do not follow from the blocks of the cache.
+        is_reference = summary.engine.name == "reference"
+        return PlannedBuckets(own, seen, () if is_reference else kept)
     own_version = _version(summary, change.engine_version)
     known = reproducing_settings(summary, own_version)
     if known is None:
@@ -168,9 +172,7 @@ def planned_buckets(
                 "(a bucket file, or a limit that is missing); they cannot be generated "
                 "with other settings or by other rules"
             )
-        note = "Buckets are those of the run; with another KV cache they may differ."
-        notes = (note,) if num_blocks != old_blocks else ()
-        return PlannedBuckets(own, seen, notes)
+        return PlannedBuckets(own, seen, kept)
     if num_blocks < 1:
         return PlannedBuckets(own, seen)
     named = change.engine_version
