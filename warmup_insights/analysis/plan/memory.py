@@ -142,15 +142,38 @@ def divide_memory(
         # As many as the run has, of the rank with the least memory, in proportion.
         cache_share = utilization * (1 - reserve)
         more = cache_share / (own_use * (1 - own_reserve))
-        padding = int(budget.has_own_padding)
+        least, most = sorted(part * (more - 1) for part in padding_blocks(summary))
         growths = [
             (memory.free_bytes - other.free_bytes) * cache_share for other in others
         ]
-        low = (count + padding) * more - padding - max(growths) / reach[0]
-        high = (count + 1 + padding) * more - padding - min(growths) / reach[1]
-    fewest, most = max(0, int(low)), max(0, int(high))
-    num_blocks = min(max(budget.num_blocks, fewest), most)
-    return MemoryPlan(budget, reach, num_blocks, (fewest, most))
+        low = count * more + least - max(growths) / reach[0]
+        high = (count + 1) * more + most - min(growths) / reach[1]
+    counts = max(0, int(low)), max(0, int(high))
+    num_blocks = min(max(budget.num_blocks, counts[0]), counts[1])
+    return MemoryPlan(budget, reach, num_blocks, counts)
+
+
+def padding_blocks(summary: RunSummary) -> tuple[float, float]:
+    """Blocks that the padding takes off the budget: the fewest, and the most.
+
+    It is one block where the layers are of one kind. Else groups of layers share a block,
+    and the padding is one of each layer: what the budget of the cache lacks, at most
+    (vllm-gaudi `hpu_worker.py determine_available_memory`).
+    """
+    memory = summary.memory_or_none
+    own = float(memory.num_padding_blocks or 0)
+    usable, reserved = memory.usable_bytes, memory.graph_reserved_bytes
+    budget, reach = memory.kv_cache_bytes, memory.block_bytes_range
+    is_one = has_one_kind(summary, memory.block_size, longest_request(summary))
+    if not own or is_one or reach is None:
+        return own, own
+    if usable is None or reserved is None or budget is None:
+        return own, own
+    rounding = sum(
+        bytes_step(summary.engine.name, size) / 2 for size in (usable, reserved, budget)
+    )
+    lacking = usable - reserved - budget + (rounding if summary.is_log else 0.0)
+    return own, max(own, lacking / reach[0])
 
 
 _WHOLE_BLOCKS_SINCE = (0, 9)
