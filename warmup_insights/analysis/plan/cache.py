@@ -384,7 +384,12 @@ class CachePlanner:
         return max(0.0, float(grown))
 
     def _width(self, settings: PlanSettings) -> float | None:
-        """Bytes of a token in the cache, as a share of those in the run."""
+        """Bytes of a token in the cache, as a share of those in the run.
+
+        Unknown where layers may be of several kinds: a recurrent state has a type of its
+        own, and blocks have the size of it (vLLM `models/config.py`,
+        `HybridAttentionMambaModelConfig`).
+        """
         if settings.kv_cache_dtype is None:
             return 1.0
         own = str(self.summary.config.get("kv_cache_dtype") or "auto")
@@ -393,7 +398,9 @@ class CachePlanner:
         if own == settings.kv_cache_dtype:
             return 1.0
         new, old = _BYTES.get(settings.kv_cache_dtype), _BYTES.get(own)
-        return None if new is None or old is None else new / old
+        if new is None or old is None or not self._is_plain:
+            return None
+        return new / old
 
     def _size_of_a_block(self, size: int | None, width: float | None) -> float | None:
         """Bytes of a block of so many tokens, as a share of those in the run."""
@@ -498,7 +505,12 @@ class CachePlanner:
                 "The run does not show that all layers of its model are of one kind: how "
                 "many requests of another length fit is unknown."
             )
-        if settings.kv_cache_dtype is not None:
+        if settings.kv_cache_dtype is not None and not self._is_plain:
+            yield (
+                "The run does not show that all layers of its model are of one kind: what "
+                "another kv_cache_dtype gives is unknown."
+            )
+        elif settings.kv_cache_dtype is not None:
             yield (
                 "Tokens follow from the bytes of a value; scales that a kernel stores "
                 "beside them are not counted."

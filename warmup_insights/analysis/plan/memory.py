@@ -148,9 +148,9 @@ def divide_memory(
         ]
         low = count * more + least - max(growths) / reach[0]
         high = (count + 1) * more + most - min(growths) / reach[1]
-    counts = max(0, int(low)), max(0, int(high))
-    num_blocks = min(max(budget.num_blocks, counts[0]), counts[1])
-    return MemoryPlan(budget, reach, num_blocks, counts)
+    bounds = max(0, int(low)), max(0, int(high))
+    num_blocks = min(max(budget.num_blocks, bounds[0]), bounds[1])
+    return MemoryPlan(budget, reach, num_blocks, bounds)
 
 
 def padding_blocks(summary: RunSummary) -> tuple[float, float]:
