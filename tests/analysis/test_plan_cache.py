@@ -37,7 +37,7 @@ from warmup_insights.units import GIB
 
 
 def cuda(
-    *, total=80 * GIB, concurrency=10.0, version="0.22.1", num_blocks=10_000, **settings
+    *, total=80 * GIB, concurrency=10.0, version="0.20.0", num_blocks=10_000, **settings
 ) -> RunSummary:
     """A run on CUDA with 20 GiB of KV cache for 160,000 tokens at a utilisation of 0.5."""
     events = [
@@ -74,7 +74,7 @@ TOO_SMALL = (
 )
 
 
-def too_small(fitting, version="0.22.1", **settings) -> RunSummary:
+def too_small(fitting, version="0.20.0", **settings) -> RunSummary:
     """A start on CUDA that ended as its cache holds no request of full length."""
     message = TOO_SMALL.format(fitting)
     events = [
@@ -88,7 +88,7 @@ def too_small(fitting, version="0.22.1", **settings) -> RunSummary:
     return summarize(RunRecord(run_id="r", source_kind="log"), events).summary
 
 
-@pytest.mark.parametrize("version", ["0.22.1", "0.26.0"])
+@pytest.mark.parametrize("version", ["0.20.0", "0.26.0"])
 def test_a_cache_that_is_too_small_is_planned_from_the_figures_of_its_error(version):
     planner = CachePlanner(too_small(61568, version, max_model_len=131072))
     own = planner.plan(PlanSettings())
@@ -361,7 +361,7 @@ def test_another_block_size_gives_the_blocks_and_buckets_of_a_run(old, new, stra
 
 @pytest.mark.parametrize(
     ("version", "tokens", "short"),
-    [("0.22.1", 158_720, 160_000), ("0.24.0", 141_714, 158_730)],
+    [("0.20.0", 158_720, 160_000), ("0.20.1", 141_714, 158_730)],
 )
 def test_a_request_takes_whole_blocks(version, tokens, short):
     """16,000 tokens are 7 blocks of 2,560, of which 160,000 tokens make 62; 1,000 tokens
@@ -377,7 +377,7 @@ def test_a_request_takes_whole_blocks(version, tokens, short):
 
 @pytest.mark.parametrize(
     ("version", "concurrency", "requests"),
-    [("0.22.1", 10.0, 20.0), ("0.22.1", 9.96, None), ("0.24.0", 10.0, None)],
+    [("0.20.0", 10.0, 20.0), ("0.20.0", 9.96, None), ("0.20.1", 10.0, None)],
 )
 def test_without_blocks_a_newer_run_does_not_show_what_other_lengths_take(
     version, concurrency, requests

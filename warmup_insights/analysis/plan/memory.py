@@ -177,7 +177,7 @@ def padding_blocks(summary: RunSummary) -> tuple[float, float]:
 
 
 _WHOLE_BLOCKS_SINCE = (0, 9)
-_TOKENS_OF_REQUESTS_SINCE = (0, 23)
+_TOKENS_OF_REQUESTS_SINCE = (0, 20, 1)
 _ROUNDING = 0.0051
 """By which requests that a log states with two decimals may be off."""
 USUAL_BLOCKS = (16, 32, 64, 128, 256)
@@ -220,8 +220,8 @@ def has_one_kind(
     """Whether a request takes the blocks of its tokens, as where the layers of a model are
     of one kind; False where the run does not show it.
 
-    Since vLLM 0.23 the tokens of a cache are those of its requests of full length
-    (`kv_cache_utils.py`, `get_kv_cache_capacity`), so blocks alone show it.
+    Since vLLM 0.20.1 the tokens of a cache are those of its requests of full length
+    (`kv_cache_utils.py`, `_report_kv_cache_config`), so blocks alone show it.
     """
     memory = summary.memory_or_none
     blocks, tokens, full = (
