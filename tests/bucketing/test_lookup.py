@@ -9,7 +9,13 @@ from hypothesis import strategies as st
 from tests.bucketing.helpers import make_settings, random_buckets, scan
 from warmup_insights.bucketing.base import Bucket, GeneratedBuckets
 from warmup_insights.bucketing.generate import generate
-from warmup_insights.bucketing.lookup import BucketIndex, BucketTable, fallback_value
+from warmup_insights.bucketing.lookup import (
+    BucketIndex,
+    BucketTable,
+    fallback_value,
+    look_up_step,
+    why_never_run,
+)
 from warmup_insights.errors import InputError
 
 SHAPES = st.tuples(st.integers(0, 11), st.integers(0, 14), st.integers(0, 14))
@@ -184,3 +190,40 @@ def test_shapes_that_are_none_are_refused(phase, shape):
     table = BucketTable(configuration, generate(configuration))
     with pytest.raises(InputError, match=f"The {phase} shape"):
         table.lookup(phase, shape)
+
+
+def test_merged_prefill_runs_all_sequences_in_one_row():
+    """`_bucketize_merged_prompt`: sums, the query of the bucket, whole 32 blocks."""
+    configuration = make_settings({"VLLM_MERGED_PREFILL": "1"}, max_num_prefill_seqs=16)
+    table = BucketTable(configuration, generate(configuration))
+    found = look_up_step(configuration, table, "prompt", (4, 100, 9))
+    assert (found.shape, found.bucket) == ((1, 400, 36), (1, 512, 64))
+    assert found.outcome == "found"
+    found = look_up_step(configuration, table, "prompt", (1, 500, 0))
+    assert found.bucket == (1, 512, 0)
+    plain = make_settings()
+    table = BucketTable(plain, generate(plain))
+    assert look_up_step(plain, table, "prompt", (1, 100, 9)).bucket == (1, 128, 16)
+
+
+@pytest.mark.parametrize(
+    ("phase", "shape", "env", "version", "words"),
+    [
+        ("prompt", (1, 2048, 4), {}, "main", None),
+        ("prompt", (2, 100, 0), {}, "main", "takes at most 1 of the sequences"),
+        ("prompt", (2, 100, 0), {"VLLM_PROMPT_BS_BUCKET_MAX": "2"}, "main", None),
+        ("prompt", (2, 100, 0), {"VLLM_MERGED_PREFILL": "1"}, "main", None),
+        ("prompt", (2, 99, 1), {"VLLM_MERGED_PREFILL": "1"}, "main", "runs alone"),
+        ("prompt", (2, 99, 1), {"VLLM_MERGED_PREFILL": "1"}, "v0.13.0", None),
+        ("prompt", (1, 2049, 0), {}, "main", "max_num_batched_tokens=2048 tokens"),
+        ("prompt", (17, 1, 0), {}, "main", "max_num_seqs=16 sequences"),
+        ("decode", (16, 1, 40), {}, "main", None),
+        ("decode", (17, 1, 40), {}, "main", "max_num_seqs=16 sequences"),
+    ],
+)
+def test_shapes_that_no_step_has_are_told_apart(phase, shape, env, version, words):
+    configuration = make_settings(
+        env, engine_version=version, max_num_prefill_seqs=None
+    )
+    found = why_never_run(configuration, phase, shape)
+    assert found is None if words is None else words in (found or "")

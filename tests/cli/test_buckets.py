@@ -233,6 +233,14 @@ def test_a_shape_has_a_sequence_and_a_token(shape):
     assert CliRunner().invoke(cli, arguments).exit_code == 2
 
 
+def test_lookup_states_that_no_step_has_a_shape():
+    arguments = ("lookup", 2, 100, 0, *LIMITS)
+    assert "at most 1 of the sequences" in run_json(*arguments)["never_run"]
+    assert "No step has this shape: a prefill takes" in run(*arguments).stdout
+    merged = run_json(*arguments, "--set=VLLM_MERGED_PREFILL=1")
+    assert (merged["bucket"], merged["never_run"]) == ([1, 512, 0], None)
+
+
 def test_lookup_takes_the_phase_from_the_query_without_an_option():
     assert run_json("lookup", 3, 1, 10, *LIMITS)["phase"] == "decode"
     prompt = run_json("lookup", 1, 1, 10, *LIMITS, "--phase=prompt")

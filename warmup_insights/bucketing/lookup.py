@@ -145,6 +145,57 @@ class BucketTable:
         return Lookup(phase, wanted, made, "fallback")
 
 
+_MERGED_BLOCKS_STEP = 32
+
+
+def look_up_step(
+    settings: BucketingSettings, table: BucketTable, phase: Phase, shape: Sequence[int]
+) -> Lookup:
+    """The lookup of a step of sequences that are alike; a miss adds its fallback bucket.
+
+    With merged prefill they are one row, with the context of all, which is padded to whole
+    32 blocks whatever the bucket has.
+    Source: `hpu_model_runner.py`, `_bucketize_merged_prompt`, of vllm-gaudi.
+
+    Raises:
+        InputError: the shape has another length, or a negative number.
+    """
+    if phase == "decode" or not settings.merged_prefill:
+        return table.lookup(phase, shape)
+    batch_size, query_len, num_blocks = check_shape(phase, shape)
+    context = batch_size * num_blocks
+    found = table.lookup(phase, (1, batch_size * query_len, context))
+    padded = -(-context // _MERGED_BLOCKS_STEP) * _MERGED_BLOCKS_STEP
+    return found._replace(bucket=found.bucket._replace(num_blocks=padded))
+
+
+def why_never_run(
+    settings: BucketingSettings, phase: Phase, shape: Sequence[int]
+) -> str | None:
+    """Why no step has this shape; None where one can have it.
+
+    Source: `hpu_model_runner.py`, `_can_merge_prefill_contents` and `_bucketize_2d_prompt`,
+    of vllm-gaudi, and the limits of vLLM's scheduler.
+    """
+    batch_size, query_len, num_blocks = check_shape(phase, shape)
+    budget, most = settings.max_num_batched_tokens, settings.max_num_seqs
+    if batch_size > most * (1 + settings.num_speculative_tokens):
+        return f"a step has at most max_num_seqs={most} sequences"
+    if phase == "decode":
+        return None
+    largest = settings.max_num_prefill_seqs
+    if batch_size > largest and not settings.merged_prefill:
+        return (
+            f"a prefill takes at most {largest} of the sequences; "
+            "VLLM_PROMPT_BS_BUCKET_MAX sets how many"
+        )
+    if batch_size * query_len > budget:
+        return f"a step has at most max_num_batched_tokens={budget} tokens"
+    if batch_size > 1 and num_blocks and settings.rules.separates_context:
+        return "a prompt with context runs alone"
+    return None
+
+
 def check_shape(phase: Phase, shape: Sequence[int]) -> Bucket:
     """A shape as a bucket; a decode shape may leave out its query length of 1.
 

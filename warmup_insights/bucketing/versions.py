@@ -145,6 +145,10 @@ class Rules:
         "A fallback bucket has at most max_num_seqs sequences",
         ("v0.10.0", False), ("v0.14.1", True),
     ))  # fmt: skip
+    separates_context: bool = field(metadata=_differs(
+        "A prompt with context runs alone, in no batch with others",
+        ("v0.10.0", False), ("v0.14.1", True),
+    ))  # fmt: skip
     names_strategies: bool = field(metadata=_differs(
         "VLLM_BUCKETING_STRATEGY and the padding-aware strategy; before, "
         "VLLM_EXPONENTIAL_BUCKETING chooses exponential or linear",

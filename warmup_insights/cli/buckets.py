@@ -24,7 +24,12 @@ from warmup_insights.bucketing.base import STRATEGY_NAMES, WITHOUT_BUCKETS, Phas
 from warmup_insights.bucketing.file import generated_file, open_bucket_lines
 from warmup_insights.bucketing.generate import generate
 from warmup_insights.bucketing.lint import lint_bucket_lines
-from warmup_insights.bucketing.lookup import BucketTable, walk_decode
+from warmup_insights.bucketing.lookup import (
+    BucketTable,
+    look_up_step,
+    walk_decode,
+    why_never_run,
+)
 from warmup_insights.bucketing.padding import (
     Assumption,
     padding_of,
@@ -209,7 +214,8 @@ def lookup_command(
     if context_tokens:
         blocks = _blocks(settings, phase, batch, context)
     shape = (batch, blocks) if phase == "decode" else (batch, query, blocks)
-    lookup = table.lookup(phase, shape)
+    lookup = look_up_step(settings, table, phase, shape)
+    never = why_never_run(settings, phase, shape)
     padding = padding_of(phase, lookup.shape, lookup.bucket, settings.block_size)
     grown = context + (query if phase == "prompt" else 0)
     walk = (
@@ -220,8 +226,9 @@ def lookup_command(
     shown = [lookup_table(lookup, padding)]
     if walk:
         shown.append(walk_table(walk))
-    payload = lookup_payload(lookup, padding, walk)
-    _print(as_json, settings, payload, shown)
+    payload = {**lookup_payload(lookup, padding, walk), "never_run": never}
+    lines = () if never is None else (f"No step has this shape: {never}",)
+    _print(as_json, settings, payload, shown, lines)
 
 
 @buckets.command("lint", short_help="Check every line of a bucket file.")
