@@ -164,3 +164,24 @@ def test_early_settings_that_would_fill_the_memory_are_refused(strategy):
     limits = {"block_size": 1, "max_model_len": 900_000, "num_hpu_blocks": 10**9}
     with pytest.raises(SettingError):
         generate(make_settings(env, engine_version="v0.10.1", **limits))
+
+
+@pytest.mark.parametrize(
+    "env",
+    [
+        {"VLLM_DECODE_BLOCK_BUCKET_MIN": "300", "VLLM_DECODE_BLOCK_BUCKET_MAX": "300"},
+        {"VLLM_DECODE_BS_BUCKET_MIN": "16", "VLLM_DECODE_BLOCK_BUCKET_MIN": "2",
+         "VLLM_DECODE_BLOCK_BUCKET_STEP": "2", "VLLM_DECODE_BLOCK_BUCKET_MAX": "8"},
+    ],
+)  # fmt: skip
+def test_the_first_scheme_starts_without_decode_buckets(env):
+    """`generate_decode_buckets` of v0.10 makes an empty list; later ones end the start."""
+    env |= {"VLLM_EXPONENTIAL_BUCKETING": "false"}
+    settings = make_settings(env, engine_version="v0.10.1")
+    generated = generate(settings)
+    assert generated.decode == ()
+    assert any("No decode bucket is left" in note for note in generated.notes)
+    found = BucketTable(settings, generated).lookup("decode", (3, 40))
+    assert (found.bucket, found.outcome) == ((4, 1, 128), "fallback")
+    with pytest.raises(SettingError):
+        generate(make_settings(env, engine_version="v0.13.0"))

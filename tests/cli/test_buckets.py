@@ -213,6 +213,15 @@ def test_the_older_scheme_gives_the_logged_lists():
     run("generate", *path, error=InputError)
 
 
+def test_compare_refuses_what_has_nothing_to_compare(tmp_path):
+    off = run("compare", *LIMITS, "--set=VLLM_ENABLE_BUCKETING=0", error=InputError)
+    assert "runs as it is" in str(off.exception)
+    path = tmp_path / "lengths.txt"
+    path.write_text("100000\n")
+    long = run("compare", *LIMITS, f"--lengths={path}", error=InputError)
+    assert "no length up to max_model_len=" in str(long.exception)
+
+
 def test_lookup_shows_bucket_and_padding():
     result = run_json("lookup", 1, 700, 3, *LIMITS)
     assert result["phase"] == "prompt"

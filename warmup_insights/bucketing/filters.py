@@ -208,13 +208,14 @@ class PhaseDraft:
         """Note that another bucket takes the place of a candidate."""
         self._dropped[bucket] = DroppedBucket(self._phase, bucket, condition, by)
 
-    def buckets(self) -> tuple[Bucket, ...]:
+    def buckets(self, *, may_be_empty: bool = False) -> tuple[Bucket, ...]:
         """The kept buckets, sorted.
 
         Raises:
-            SettingError: none is left; the message names the condition and settings.
+            SettingError: none is left, where some must be; the message names the condition
+                and settings.
         """
-        if not self._kept:
+        if not self._kept and not may_be_empty:
             raise SettingError(self._nothing_left())
         return tuple(sorted(self._kept))
 

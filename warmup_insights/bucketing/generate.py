@@ -70,7 +70,8 @@ def generate(settings: BucketingSettings) -> GeneratedBuckets:
         prompt = offered(settings, "prompt")
         prompt_buckets = prompt.buckets()
         decode = offered(settings, "decode")
-        seeds = decode.buckets()
+        # The first scheme starts without decode buckets; later ones do not.
+        seeds = decode.buckets(may_be_empty=rules.early)
     decode_buckets = speculative_buckets(settings, seeds)
     return GeneratedBuckets(
         strategy="file" if settings.bucket_file else settings.strategy,
@@ -79,7 +80,7 @@ def generate(settings: BucketingSettings) -> GeneratedBuckets:
         seed_decode=seeds,
         ranges=prompt.ranges + decode.ranges,
         dropped=prompt.dropped() + decode.dropped(),
-        fallback_max_ctx=max(bucket.num_blocks for bucket in decode_buckets),
+        fallback_max_ctx=max((each.num_blocks for each in decode_buckets), default=0),
         notes=grouped(
             *settings.notes, *override_notes(settings), *prompt.notes, *decode.notes
         ),
@@ -309,6 +310,8 @@ def _offer_decode(
                     break
             else:
                 draft.offer(Bucket(batch_size, 1, num_blocks))
+    if not draft.has_buckets:
+        draft.notes = ("No decode bucket is left: each step makes one of its own.",)
 
 
 def _ranges(settings: BucketingSettings, phase: Phase) -> tuple[_Range, _Range]:
@@ -335,18 +338,21 @@ def _ranges(settings: BucketingSettings, phase: Phase) -> tuple[_Range, _Range]:
     if is_prompt and settings.merged_prefill:
         budget = min(batch[2] * length[2], settings.max_num_batched_tokens)
         batch, length = (1, 1, 1), (*length[:2], budget)
-    values = _linear(length, range_name(phase, dimension))
+    values = _linear(length, range_name(phase, dimension), may_be_empty=not is_prompt)
     is_set = "VLLM_DECODE_BLOCK_BUCKET_MAX" in settings.overrides
     if settings.use_contiguous_pa and not is_prompt and not is_set:
         values = sorted({*values, largest})
-    return (batch, _linear(batch, range_name(phase, "bs"))), (length, values)
+    sizes = _linear(batch, range_name(phase, "bs"), may_be_empty=not is_prompt)
+    return (batch, sizes), (length, values)
 
 
-def _linear(parameters: tuple[int, ...], name: str) -> list[int]:
+def _linear(
+    parameters: tuple[int, ...], name: str, *, may_be_empty: bool
+) -> list[int]:
     smallest, step, largest = parameters
     if smallest == 0:
         raise SettingError(f"{name}_MIN=0 never ends in this version; use 1 or more")
-    return linear_range(smallest, step, largest, name=name)
+    return linear_range(smallest, step, largest, name=name, may_be_empty=may_be_empty)
 
 
 def _exponential(

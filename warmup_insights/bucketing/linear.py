@@ -21,7 +21,12 @@ from warmup_insights.errors import SettingError
 
 
 def linear_range(
-    smallest: int, step: int, largest: int, *, name: str = "VLLM_BUCKET"
+    smallest: int,
+    step: int,
+    largest: int,
+    *,
+    name: str = "VLLM_BUCKET",
+    may_be_empty: bool = False,
 ) -> list[int]:
     """The sorted values of a linear range.
 
@@ -31,7 +36,8 @@ def linear_range(
     Source: `linear.py`, `warmup_range`, of vllm-gaudi.
 
     Raises:
-        SettingError: the parameters make no range or an empty one; names `name`.
+        SettingError: the parameters make no range, or an empty one unless it may be; names
+            `name`.
     """
     check_range((smallest, step, largest), name)
     if smallest == 0:
@@ -43,7 +49,7 @@ def linear_range(
         ramp *= 2
     first_multiple = -(-smallest // step) * step
     values.extend(range(first_multiple, largest + 1, step))
-    if not values:
+    if not values and not may_be_empty:
         raise SettingError(
             f"{name}_MIN={smallest}, {name}_STEP={step} and {name}_MAX={largest} leave "
             "no value; put a multiple of the step between the bounds"

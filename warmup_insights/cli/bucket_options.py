@@ -133,17 +133,23 @@ def read_length_options(
     """The lengths of a file, else the assumed ones.
 
     Raises:
-        InputError: the file cannot be read or holds no lengths.
+        InputError: the file cannot be read, or holds no length that the model takes.
     """
     if lengths_file is None:
         return assume_lengths(assumption, longest)
     try:
         with open(lengths_file, encoding="utf-8") as lines:
-            return parse_lengths(lines, lengths_file)
+            found = parse_lengths(lines, lengths_file)
     except UnicodeDecodeError:
         raise InputError(f"{lengths_file} is no text in UTF-8; convert it") from None
     except OSError as error:
         raise cannot_read(lengths_file, error) from error
+    if min(length for length, _ in found.weights) > longest:
+        raise InputError(
+            f"{lengths_file} holds no length up to max_model_len={longest}; give lengths "
+            "that the model takes, or raise --max-model-len"
+        )
+    return found
 
 
 def read_bounded(path: str, most: int) -> bytes:

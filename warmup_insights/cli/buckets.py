@@ -282,6 +282,11 @@ def compare_command(
 ) -> None:
     """Put the strategies side by side: counts, and padding for request lengths."""
     settings = request.settings()
+    if not settings.use_bucketing:
+        raise InputError(
+            "With VLLM_ENABLE_BUCKETING off every shape runs as it is, whatever the "
+            "strategy; unset it to compare them"
+        )
     lengths = read_length_options(lengths_file, assumption, settings.max_model_len)
     variants = [
         replace(settings, strategy=name, bucket_file=None) for name in STRATEGY_NAMES
