@@ -222,6 +222,15 @@ def test_compare_refuses_what_has_nothing_to_compare(tmp_path):
     assert "no length up to max_model_len=" in str(long.exception)
 
 
+def test_the_most_blocks_are_stated_where_no_miss_makes_more():
+    """Before v0.17.1 a miss makes what the cache holds (`generate_fallback_bucket`)."""
+    newest = run("generate", *LIMITS).stdout
+    assert "No decode bucket has more than 512 blocks" in newest
+    older = ("--engine-version=v0.13.0", *LIMITS)
+    assert "No decode bucket" not in run("generate", *older).stdout
+    assert run_json("generate", *older)["fallback_max_ctx"] == 0
+
+
 def test_lookup_shows_bucket_and_padding():
     result = run_json("lookup", 1, 700, 3, *LIMITS)
     assert result["phase"] == "prompt"

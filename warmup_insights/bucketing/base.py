@@ -71,7 +71,8 @@ class GeneratedBuckets:
     `seed_decode` are the decode buckets before speculative decoding multiplied them.
     `ranges` are in the order prompt batch size, query length, blocks, then decode,
     and empty if the buckets come from a file. `fallback_max_ctx` is the largest
-    number of blocks of all decode buckets: no decode lookup is for more.
+    number of blocks of all decode buckets, where no bucket that a miss adds has more; 0
+    where the version bounds it otherwise or not at all.
     `notes` are sentences for a person: settings without effect, clamped values.
     """
 

@@ -80,7 +80,9 @@ def generate(settings: BucketingSettings) -> GeneratedBuckets:
         seed_decode=seeds,
         ranges=prompt.ranges + decode.ranges,
         dropped=prompt.dropped() + decode.dropped(),
-        fallback_max_ctx=max((each.num_blocks for each in decode_buckets), default=0),
+        fallback_max_ctx=max(each.num_blocks for each in decode_buckets)
+        if rules.fallback in ("largest decode", "by phase")
+        else 0,
         notes=grouped(
             *settings.notes, *override_notes(settings), *prompt.notes, *decode.notes
         ),

@@ -53,11 +53,10 @@ _OUTCOMES = {
 def generated_tables(generated: GeneratedBuckets, *, show_all: bool) -> list[TextTable]:
     """Ranges, buckets of both phases, and what is not warmed up and why."""
     decode = _buckets_table("decode", generated.decode)
-    most = f"No decode lookup needs more than {generated.fallback_max_ctx} blocks"
-    tables = [
-        _buckets_table("prompt", generated.prompt),
-        replace(decode, note=most),
-    ]
+    if most := generated.fallback_max_ctx:
+        note = f"No decode bucket has more than {most} blocks, nor any that a miss adds"
+        decode = replace(decode, note=note)
+    tables = [_buckets_table("prompt", generated.prompt), decode]
     if generated.ranges:
         tables.insert(0, _ranges_table(generated))
     if generated.dropped:
