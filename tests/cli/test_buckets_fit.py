@@ -118,6 +118,14 @@ def test_the_version_whose_rules_are_used_is_named(trace, db):
     assert isinstance(early.exception, InputError)
 
 
+def test_without_buckets_there_is_nothing_to_fit(trace):
+    command = ("buckets", "fit", "--trace", trace, *LIMITS)
+    off = invoke(*command, "--set", "VLLM_ENABLE_BUCKETING=0")
+    assert "no bucket file is read" in str(off.exception)
+    one = invoke(*command, "--max-buckets", 1)
+    assert "within 1 bucket;" in str(one.exception)
+
+
 def test_the_table_compares_strategies(trace):
     text = invoke(
         "buckets", "fit", "--trace", trace, *LIMITS, "--max-buckets", 12

@@ -348,9 +348,7 @@ def _ranges(settings: BucketingSettings, phase: Phase) -> tuple[_Range, _Range]:
     return (batch, sizes), (length, values)
 
 
-def _linear(
-    parameters: tuple[int, ...], name: str, *, may_be_empty: bool
-) -> list[int]:
+def _linear(parameters: tuple[int, ...], name: str, *, may_be_empty: bool) -> list[int]:
     smallest, step, largest = parameters
     if smallest == 0:
         raise SettingError(f"{name}_MIN=0 never ends in this version; use 1 or more")

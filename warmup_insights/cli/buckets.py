@@ -438,6 +438,11 @@ def fit_command(
     """
     loaded = load_runs(db, [run])[0] if run is not None else None
     settings = _fit_settings(request, loaded)
+    if not settings.use_bucketing:
+        raise InputError(
+            "With VLLM_ENABLE_BUCKETING off every shape runs as it is and no bucket file is "
+            "read; unset it to fit buckets"
+        )
     if settings.rules.early:
         raise InputError(
             f"Version {settings.engine_version} of vllm-gaudi reads no bucket file; name "

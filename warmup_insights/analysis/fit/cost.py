@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 
 from warmup_insights.analysis.fit.traffic import ShapeCounts, Traffic
+from warmup_insights.analysis.sentences import count_of
 from warmup_insights.bucketing.base import Bucket, context_blocks
 from warmup_insights.bucketing.lookup import BucketIndex
 from warmup_insights.errors import InputError, SettingError
@@ -191,7 +192,7 @@ class Limits:
     def __str__(self) -> str:
         parts = []
         if self.max_buckets is not None:
-            parts.append(f"{self.max_buckets} buckets")
+            parts.append(count_of(self.max_buckets, "bucket"))
         if self.max_warmup_s is not None:
             parts.append(f"{format_duration(self.max_warmup_s)} of warm-up")
         if self.max_graph_bytes is not None:

@@ -15,6 +15,7 @@ from typing import Annotated, Any, Literal
 import msgspec
 import numpy as np
 
+from warmup_insights.analysis.sentences import count_of
 from warmup_insights.bucketing.settings import BucketingSettings
 from warmup_insights.errors import InputError
 from warmup_insights.model.events import Bucket
@@ -242,7 +243,7 @@ def traffic_from_requests(requests: Requests, settings: BucketingSettings) -> Tr
     decode, is_cut = _decode_shapes(requests, settings)
     notes = [
         "Steps are made from lengths: prompts alone and in chunks, decodes with up to "
-        f"{settings.max_num_seqs} sequences at any time."
+        f"{count_of(settings.max_num_seqs, 'sequence')} at any time."
     ]
     if is_cut:
         notes.append(
