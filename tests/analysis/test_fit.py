@@ -406,9 +406,7 @@ def test_bytes_and_number_are_limits_together():
 
 def test_limits_that_nothing_keeps_are_said():
     both = traffic({(1, 9, 0): 1}, {(1, 1, 1): 1})
-    with pytest.raises(
-        InputError, match=r"prompt and decode steps .* within 1 buckets"
-    ):
+    with pytest.raises(InputError, match=r"prompt and decode steps .* within 1 bucket"):
         fitted(both, Limits(max_buckets=1))
     with pytest.raises(InputError, match=r"0\.5 s of warm-up"):
         fitted(both, Limits(max_warmup_s=0.5, seconds=seconds))
