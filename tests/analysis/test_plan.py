@@ -28,6 +28,7 @@ from tests.analysis.builders import (
 from tests.analysis.builders import seed_run as log_run
 from tests.helpers import ROOT
 from tests.helpers import events as events_of
+from warmup_insights.analysis.plan.memory import divide_memory, padding_blocks
 from warmup_insights.analysis.plan.planning import (
     HEADROOM,
     MAX_UTILIZATION,
@@ -484,6 +485,27 @@ def test_decode_buckets_that_count_blocks_may_be_others_with_another_cache():
     assert planned_buckets(fork, 256, PlanSettings(), {}).notes == ()
     (note,) = planned_buckets(fork, 200, PlanSettings(), {}).notes
     assert "with another KV cache they may differ" in note
+
+
+def test_blocks_of_a_hybrid_model_lie_in_the_stated_range():
+    """Four groups of 8 layers with blocks of 16 MiB beside a recurrent state of half as
+    much: two thirds of 18 GiB less 64 MiB are 765 blocks, of 54.15 GiB less that 2307."""
+    run = [
+        started(), config(max_model_len=4096),
+        budget(
+            free_bytes=60 * GIB, usable_bytes=30 * GIB, graph_reserved_bytes=12 * GIB,
+            kv_cache_bytes=18 * GIB - 64 * MIB, padding_bytes=64 * MIB,
+            gpu_memory_utilization=0.5, graph_reserved_fraction=0.4,
+        ),
+        cache(765, num_tokens=765 // 4 * 128, max_concurrency=765 / (32 + 3)),
+    ]  # fmt: skip
+    hybrid = summary_of(run, source_kind="log")
+    plan = divide_memory(hybrid, utilization=0.95, reserve=0.05)
+    low, high = plan.num_blocks_range
+    assert low <= 2307 <= high
+    one = cache(1147, num_tokens=1147 * 128, max_concurrency=1147 / 32)
+    plain = summary_of([*run[:-1], one], source_kind="log")
+    assert padding_blocks(plain) == (1.0, 1.0)
 
 
 def uncapped_run(reserved_gib=7, prompt_bytes=600 * MIB):
