@@ -79,17 +79,17 @@ LIVES: tuple[SettingLife, ...] = (
     SettingLife(r"VLLM_BUCKETING_STRATEGY", "vllm-gaudi", first=(0, 20)),
     SettingLife(_RANGES.format("PROMPT_(?:QUERY|CTX)"), "vllm-gaudi", first=(0, 11, 2)),
     SettingLife(r"VLLM_DEVELOPER_MODE", "vllm-gaudi", first=(0, 11, 2)),
-    SettingLife(r"cudagraph_specialize_lora", "vllm", first=(0, 12)),
+    SettingLife(r"cudagraph_specialize_lora", "vllm", first=(0, 11, 1)),
     SettingLife(r"VLLM_MULTIMODAL_BUCKETS", "vllm-gaudi", first=(0, 11, 2)),
     SettingLife(r"VLLM_MULTIMODAL_RESOLUTIONS", "vllm-gaudi", first=(0, 26)),
-    SettingLife(r"max_cudagraph_capture_size", "vllm", first=(0, 11, 2)),
+    SettingLife(r"max_cudagraph_capture_size", "vllm", first=(0, 11, 1)),
     SettingLife(r"cudagraph_capture_sizes", "vllm", first=(0, 6, 6)),
     SettingLife(r"safetensors_load_strategy=prefetch", "vllm", first=(0, 19)),
-    SettingLife(r"load_format=fastsafetensors", "vllm", first=(0, 8, 3)),
+    SettingLife(r"load_format=fastsafetensors", "vllm", first=(0, 8, 2)),
     SettingLife(r"load_format=runai_streamer", "vllm", first=(0, 6, 6)),
     SettingLife(r"VLLM_ENABLE_STARTUP_PLAN", "vllm", first=(0, 26)),
-    SettingLife(r"cudagraph_mode=FULL_DECODE_ONLY", "vllm", first=(0, 10, 2)),
-    SettingLife(r"skip_mm_profiling", "vllm", first=(0, 10, 2)),
+    SettingLife(r"cudagraph_mode=FULL_DECODE_ONLY", "vllm", first=(0, 10, 1)),
+    SettingLife(r"skip_mm_profiling", "vllm", first=(0, 10, 1)),
 )  # fmt: skip
 """What is known: `first` is a version whose source has the setting, and of those that
 were looked at (vllm 0.6.6 to 0.33, vllm-gaudi 0.10 to 0.27) the lowest."""
