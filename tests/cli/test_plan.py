@@ -113,6 +113,16 @@ def test_graphs_that_are_used_can_be_wanted_alone(db):
             "VLLM_PROMPT_BS_BUCKET_MAX='many'",
         ),
         (
+            ["no-such-run", "--set", "VLLM_GRAPH_RESERVED_MEM=0.2"],
+            SettingError,
+            "VLLM_GRAPH_RESERVED_MEM; use --graph-reserved-mem instead",
+        ),
+        (
+            ["no-such-run", "--set", "VLLM_SKIP_WARMUP=true"],
+            SettingError,
+            "No bucket follows from VLLM_SKIP_WARMUP; leave it out",
+        ),
+        (
             ["base", "--set", "VLLM_BUCKETING_STRATEGY=lin"],
             InputError,
             "two dimensions",

@@ -166,6 +166,12 @@ _NAME = re.compile(
     r"(MIN|STEP|MAX|PAD_MAX|PAD_PERCENT)"
 )
 _LIKE_A_NAME = re.compile(r"VLLM_(?:PROMPT|DECODE)_\w{0,80}BUCKET\w{0,80}")
+_SWITCHES = frozenset({
+    "VLLM_BUCKETING_STRATEGY", "VLLM_EXPONENTIAL_BUCKETING", "VLLM_BUCKETING_FROM_FILE",
+    "VLLM_CONTIGUOUS_PA", "VLLM_PREFIX_CACHING", "VLLM_MERGED_PREFILL",
+    "VLLM_ENABLE_BUCKETING", "VLLM_UNIFIED_ATTN", "PT_HPU_SDPA_QKV_SLICE_MODE_FWD",
+    "PT_HPU_SDPA_BC_FACTOR", "VLLM_FUSEDSDPA_SLIDE_THLD",
+})  # fmt: skip
 FIRST_NAMES = ("exponential_bucketing", "linear_bucketing")
 """What VLLM_BUCKETING_STRATEGY may be before it chose anything: `get_features` of v0.19."""
 _TRUE = frozenset({"true", "t", "1", "yes", "y", "on"})
@@ -387,6 +393,11 @@ def read_overrides(env: Mapping[str, str]) -> dict[str, int]:
         for name in sorted(env)
         if _NAME.fullmatch(name)
     }
+
+
+def makes_buckets(name: str) -> bool:
+    """Whether a variable is one that buckets follow from, in some version."""
+    return name in _SWITCHES or _NAME.fullmatch(name) is not None
 
 
 def misspelt_names(env: Mapping[str, str]) -> list[str]:

@@ -56,6 +56,7 @@ from warmup_insights.analysis.plan.regenerate import (
     rules_version,
 )
 from warmup_insights.bucketing.lookup import warmed_shapes
+from warmup_insights.bucketing.settings import makes_buckets
 from warmup_insights.bucketing.versions import (
     MAIN,
     rules_name,
@@ -69,6 +70,7 @@ from warmup_insights.model.figures import (
     graph_memory_bytes,
 )
 from warmup_insights.model.summary import PHASES, SCHEMA, BucketRow, RunSummary
+from warmup_insights.rules import VARIABLES
 from warmup_insights.rules.capture import (
     NEW_RATIO_SINCE,
     NO_REST_SINCE,
@@ -109,6 +111,9 @@ class PlanSettings:
     """What to plan for; None means as in the run.
 
     `environment` holds bucketing variables that are set otherwise than in the run.
+
+    Raises:
+        SettingError: buckets do not follow from a variable.
     """
 
     gpu_memory_utilization: float | None = None
@@ -125,6 +130,16 @@ class PlanSettings:
     environment: Mapping[str, str] = field(default_factory=dict)
     engine_version: str | None = None
     """The vllm-gaudi whose rules make the buckets."""
+
+    def __post_init__(self) -> None:
+        for name in self.environment:
+            if makes_buckets(name):
+                continue
+            own = [n for n, known in VARIABLES.items() if known == name]
+            is_planned = bool(own) and hasattr(self, own[0])
+            option = own[0].replace("_", "-") if is_planned else ""
+            remedy = f"use --{option} instead" if is_planned else "leave it out"
+            raise SettingError(f"No bucket follows from {name[:60]}; {remedy}")
 
     @property
     def limits(self) -> dict[str, int]:
