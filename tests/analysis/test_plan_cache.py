@@ -184,6 +184,14 @@ def test_smaller_values_and_shorter_requests():
     assert any("another kv_cache_dtype gives is unknown" in n for n in plan.notes)
 
 
+def test_no_request_fits_where_no_memory_is_left_for_the_cache():
+    """Whatever a request of another length would take."""
+    windowed = CachePlanner(cuda(concurrency=14.0))
+    settings = PlanSettings(gpu_memory_utilization=0.1, max_model_len=8_000)
+    plan = windowed.plan(settings)
+    assert (plan.kv_cache_bytes, plan.outcome) == (0, "no_kv_cache")
+
+
 def test_a_fixed_cache_does_not_follow_utilisation():
     planner = CachePlanner(cuda(num_gpu_blocks_override=10_000))
     assert planner.grid() == [PlanSettings()]

@@ -127,7 +127,8 @@ def test_graphs_that_are_used_can_be_wanted_alone(db):
             InputError,
             "two dimensions",
         ),
-        (["base", "--margin", "900GiB"], SettingError, "not possible"),
+        (["base", "--margin", "900GiB"], SettingError, "choose a smaller one"),
+        (["base", "--margin", "-1GiB"], SettingError, "choose 0 or more"),
         (["seed", "--wanted", "used"], InputError, "used no bucket while serving"),
         (
             ["base", "--graph-prompt-ratio", ",".join(["0.5"] * 1001)],

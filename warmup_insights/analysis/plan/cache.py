@@ -438,6 +438,8 @@ class CachePlanner:
         is_share = not self.is_hpu and self._fixed is None
         if is_share and self._total and free and use and use * self._total > free:
             return "out_of_memory"
+        if part == 0:
+            return "no_kv_cache"
         if length is None:
             return None
         if tokens is None:

@@ -713,8 +713,8 @@ def recommend(
     if not 0 <= margin < now.free_bytes:
         raise SettingError(
             f"A margin of {format_bytes(margin)} is not possible: "
-            f"{format_bytes(now.free_bytes)} are free after the profiling run; choose a "
-            "smaller one"
+            f"{format_bytes(now.free_bytes)} are free after the profiling run; choose "
+            f"{'0 or more' if margin < 0 else 'a smaller one'}"
         )
     settings = PlanSettings(gpu_memory_utilization=utilization_for(now, margin))
     if now.rule == "uncapped":
