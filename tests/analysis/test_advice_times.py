@@ -587,7 +587,16 @@ def test_graphs_follow_what_the_cache_holds():
     assert finding.gain_s[1] == pytest.approx(200 - 3 * each, abs=1)
     drafts = "SpeculativeConfig(method='mtp', num_spec_tokens=3)"
     events = captured(SIZES, 200.0, 1.81, speculative_config=drafts)
-    assert found(events, "capture_sizes").changes == {"max_cudagraph_capture_size": 16}
+    finding = found(events, "capture_sizes")
+    assert finding.changes == {"max_cudagraph_capture_size": 16}
+    # Each of 4 requests has 4 tokens in a step, and the largest size is twice as many.
+    assert finding.ways[0].changes == {"max_num_seqs": 4}
+    assert "sizes up to 32 remain" in finding.ways[0].price
+    events[0] = changed(events[0], version="0.12.0")
+    assert not any(
+        "requests at once" in way.price
+        for way in found(events, "capture_sizes").ways
+    )
     # 64 requests of 16,384 tokens are many more short ones: only what no batch has goes.
     assert found(captured(SIZES, 200.0, 64.0), "capture_sizes").changes == {
         "max_cudagraph_capture_size": 128

@@ -182,14 +182,20 @@ def _bounded(
 def _fewer_requests(
     summary: RunSummary, sizes: Sequence[int], limit: int
 ) -> Iterator[Way]:
-    """Fewer requests at once, where the largest size follows from twice their number."""
-    largest, seqs = 2 * limit, summary.setting("max_num_seqs")
-    if seqs and (limit >= seqs or max(sizes) > 2 * seqs):
+    """Fewer requests at once, where the largest size is twice the tokens of their decodes, of
+    which there are more than one with speculative decoding, since 0.13 (vLLM `config/vllm.py
+    _set_cudagraph_sizes`)."""
+    rows, seqs = 1 + (speculative_tokens(summary) or 0), summary.setting("max_num_seqs")
+    num = limit // rows
+    largest = 2 * num * rows
+    if rows > 1 and (read_version(summary.engine.version) or ()) < (0, 13):
+        return
+    if num == 0 or (seqs and (num >= seqs or max(sizes) > 2 * seqs * rows)):
         return  # models have lists of their own (`models/config.py`, gpt-oss up to 1024)
     if has_setting(summary, "max_cudagraph_capture_size") and largest < max(sizes):
         yield Way.that_sets(
-            f"at most {count_of(limit, 'request')} at once; sizes up to {largest} remain",
-            max_num_seqs=limit,
+            f"at most {count_of(num, 'request')} at once; sizes up to {largest} remain",
+            max_num_seqs=num,
         )
 
 
