@@ -24,7 +24,8 @@ Level = Literal["error", "warning"]
 class Problem(NamedTuple):
     """What is wrong where: line 0 stands for the whole file.
 
-    An error keeps the file from being used; a warning does not.
+    With an error the engine leaves the line out or refuses the file, by its version and by
+    what stands there (vllm-gaudi `file_strategy.py`); with a warning it does neither.
     """
 
     line: int

@@ -245,7 +245,7 @@ def lookup_command(
 def lint_command(
     file: str, settings_file: str | None, engine_version: str | None, as_json: bool
 ) -> None:
-    """Check every line of a bucket FILE; exit code 1 if an engine could not use it."""
+    """Check every line of a bucket FILE; exit code 1 if an engine leaves lines out or refuses it."""
     settings = None
     if settings_file is not None:
         request = read_settings_file(settings_file)
@@ -269,7 +269,8 @@ def lint_command(
     if errors:
         count = count_of(len(errors), "error")
         raise InputError(
-            f"An engine could not use this bucket file: {count}; correct what is listed"
+            f"An engine leaves lines of this bucket file out, or refuses it: {count}; correct "
+            "what is listed"
         )
 
 
