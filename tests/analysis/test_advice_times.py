@@ -594,8 +594,7 @@ def test_graphs_follow_what_the_cache_holds():
     assert "sizes up to 32 remain" in finding.ways[0].price
     events[0] = changed(events[0], version="0.12.0")
     assert not any(
-        "requests at once" in way.price
-        for way in found(events, "capture_sizes").ways
+        "requests at once" in way.price for way in found(events, "capture_sizes").ways
     )
     # 64 requests of 16,384 tokens are many more short ones: only what no batch has goes.
     assert found(captured(SIZES, 200.0, 64.0), "capture_sizes").changes == {
