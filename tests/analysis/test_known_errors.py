@@ -14,6 +14,82 @@ from warmup_insights.model.failure_text import kind_of_message
 
 NCCL = "torch.distributed.DistBackendError: NCCL error in: ProcessGroupNCCL.cpp:1970, "
 TEXTS = [
+    ("AssertionError: Prefill with FusedSDPA not supported with alibi slopes!", "setting_refused",
+     "VLLM_PROMPT_USE_FUSEDSDPA=false", {"VLLM_PROMPT_USE_FUSEDSDPA": "false"}),
+    ("AssertionError: Prefill with Flex Attention not supported with alibi slopes!", "setting_refused",
+     "VLLM_PROMPT_USE_FLEX_ATTENTION=false", {"VLLM_PROMPT_USE_FLEX_ATTENTION": "false"}),
+    ("AssertionError: Non-contiguous PA not supported with alibi slopes!", "setting_refused",
+     "--no-enable-prefix-caching", {}),
+    ("AssertionError: Invalid max query padding, the max query padding should be greater than or equal "
+     "to the block size.", "setting_refused", "VLLM_HPU_FSDPA_SLICE_ENABLED=false",
+     {"VLLM_HPU_FSDPA_SLICE_ENABLED": "false"}),
+    ("ValueError: some_kind quantization is currently not supported in rocm.", "device_unsupported",
+     "another build of the model", {}),
+    ("NotImplementedError: Sparse Attention is not supported on XPU.", "device_unsupported",
+     "a newer vLLM or plugin, where it has them for XPU", {}),
+    ("NotImplementedError: DeepGEMM MegaMoE requires SM100 GPUs.", "device_unsupported",
+     "no --moe-backend", {}),
+    ("AssertionError: Backend SOME is not supported for vit attention. Supported backends are: A",
+     "setting_refused", "no --mm-encoder-attn-backend", {}),
+    ("RuntimeError: aot_compile is not supported by the current configuration. Please make sure "
+     "torch.compile is enabled with the latest version of PyTorch", "build_failed",
+     "VLLM_USE_AOT_COMPILE=0", {"VLLM_USE_AOT_COMPILE": "0"}),
+    ("AssertionError: Inductor cache lookup failed. Please remove the cache directory and try again.",
+     "build_failed", "an empty compile cache", {}),
+    ("RuntimeError: EPLB communicator 'nixl' supports only cuda-like devices (got cpu).",
+     "missing_tool", '"communicator": "torch_gloo"', {}),
+    ("ValueError: use_some and cudagraph_mode are mutually exclusive, prefer cudagraph_mode since "
+     "use_some is deprecated.", "setting_refused", "one of use_some and cudagraph_mode left out", {}),
+    ("ValueError: FP8 KV cache is not supported by some backend on some device (compute capability "
+     "8.0); native FP8 (fp8e4nv) requires SM89+. Re-run with --kv-cache-dtype bfloat16.",
+     "device_unsupported", "--kv-cache-dtype bfloat16", {"kv_cache_dtype": "bfloat16"}),
+    ("ValueError: Head size 72 is not supported by SomeAttention. Supported head sizes are: [64]. "
+     "Set VLLM_ATTENTION_BACKEND=FLEX_ATTENTION to use it.", "device_unsupported",
+     "--attention-backend FLEX_ATTENTION", {}),
+    ("NotImplementedError: MLA is not supported on CPU.", "device_unsupported", "VLLM_MLA_DISABLE=1",
+     {"VLLM_MLA_DISABLE": "1"}),
+    ("ValueError: No valid MLA prefill backend found with some. Reasons: {A: [b]}.",
+     "device_unsupported", "VLLM_MLA_DISABLE=1", {"VLLM_MLA_DISABLE": "1"}),
+    ("ValueError: Unknown attention backend: 'some'. Valid options are: A, B", "setting_refused",
+     "one of the names in the message instead of some", {}),
+    ("ValueError: Load format `some` is not supported", "setting_refused", "--load-format auto",
+     {"load_format": "auto"}),
+    ("ValueError: Capture size larger than 512 is not supported for full cuda graph.",
+     "setting_refused", "--cuda-graph-sizes 512", {}),
+    ("AssertionError: Hidden Size 1000 not in supported list of hidden sizes[2048]",
+     "setting_refused", "no --all2all-backend", {}),
+    ("AssertionError: Given number of CPU id list ['0-7'] doesn't match local world size 2.",
+     "setting_refused", "VLLM_CPU_OMP_THREADS_BIND with 2 lists", {}),
+    ("AssertionError: VLLM_CPU_NUM_OF_RESERVED_CPU (4) should less than 4.", "setting_refused",
+     "VLLM_CPU_NUM_OF_RESERVED_CPU of less than 4", {}),
+    ("ValueError:  The selected backend, SOME,does not support block size 16.(currently only "
+     "supports block size 1)", "setting_refused", "--block-size 1", {"block_size": 1}),
+    ("ValueError:  The selected backend, SOME,does not support block size 1.", "setting_refused",
+     "no --block-size", {}),
+    ("AssertionError: local_world_size (8) exceeds assigned_physical_gpu_ids count (4)",
+     "setting_refused", "--tensor-parallel-size 4", {"tensor_parallel_size": 4}),
+    ("IndexError: visible device ordinal 4 is out of range for SOME_VISIBLE_DEVICES=0,1",
+     "setting_refused", "a smaller --data-parallel-size-local", {}),
+    ("AssertionError: Not enough total available nodes (1) and devices per node (8) to satisfy required "
+     "world size 16 and data parallel size 2", "ranks_not_connected", "`ray status`", {}),
+    ("AssertionError: Nodes are not homogeneous, [{}]", "ranks_not_connected",
+     "nodes with the same number of devices", {}),
+    ("ValueError: Ray version 2.43.0 is required, but found 2.9.0", "missing_tool", "ray >= 2.43.0",
+     {}),
+    ("RuntimeError: EPLB communicator 'nixl' requested but NIXL is unavailable.", "missing_tool",
+     '"communicator": "torch_gloo"', {}),
+    ("RuntimeError: Sparse Attention Indexer CUDA op requires DeepGEMM support in the current vLLM "
+     "environment.", "missing_tool", "DeepGEMM of the release", {}),
+    ("ImportError: Petit is not installed. Please install it with `pip install petit-kernel`.",
+     "missing_tool", "pip install petit-kernel", {}),
+    ("RuntimeError: Unknown gguf model_type: some", "model_unsupported", "instead of GGUF", {}),
+    ("ValueError: When using LoRA, vocab size must be <= 258048", "model_unsupported",
+     "merge_and_unload", {}),
+    ("AttributeError: Model SomeModel does not support BitsAndBytes quantization yet. No "
+     "'packed_modules_mapping' found.", "model_unsupported", "AWQ, GPTQ or FP8", {}),
+    ("ValueError: Unknown quantization config mode,please validate quantization config file",
+     "model_unsupported", "QUANT_CONFIG", {}),
+    ("ValueError: Unknown quantization scheme some", "model_unsupported", "a newer vLLM", {}),
     ("vllm serve: error: argument --dtype: invalid choice: 'x' (choose from 'auto', 'half')",
      "setting_refused", "--dtype with one of 'auto', 'half'", {}),
     ("RuntimeError: ReshapeAndCacheOperation setup failed!", "device_unreachable",
@@ -929,7 +1005,7 @@ TEXTS = [
     ("ValueError: You can use float16 instead by explicitly setting the `dtype` flag in CLI, for "
      "example: --dtype=half.", "setting_refused", "--dtype half,", {"dtype": "half"}),
     ("ValueError: attention_backend and attention_config.backend are mutually exclusive",
-     "setting_refused", "no --attention-backend", {}),
+     "setting_refused", "one of attention_backend and attention_config.backend left out", {}),
     ("ValueError: Cannot set both `pooling_type` and `seq_pooling_type`", "setting_refused",
      "one of pooling_type and seq_pooling_type", {}),
     ("ValueError: Invalid compilation mode: 9. Valid modes are: 0, 1, 2, 3", "setting_refused",
@@ -1406,6 +1482,30 @@ def _raised(message, module="", *before, phase=None):
 def test_a_plugin_that_does_not_fit_is_named_with_the_version_of_vllm(message, module):
     finding = _raised(message, module, *PLUGIN)
     assert "the vllm-gaudi that was made for vLLM 0.26.0" in finding.suggestion
+
+
+@pytest.mark.parametrize(
+    ("message", "change"),
+    [
+        ("SomeModel currently does not support prefix caching", "--no-enable-prefix-caching"),
+        ("pipeline parallel is not supported", "--pipeline-parallel-size 1"),
+        ("Expert Parallelism is currently not supported for SomeMethod.", "no --enable-expert-parallel"),
+        ("Make sure all cudagraph capture sizes <= max_num_seq.", "the remedy that the error states"),
+    ],
+)  # fmt: skip
+def test_code_of_models_that_refuses_a_feature_is_about_its_setting(message, change):
+    finding = _raised(f"AssertionError: {message}", LINEAR, phase="load_model")
+    assert finding.suggestion.startswith(change)
+
+
+@pytest.mark.parametrize(
+    "message",
+    ["Some AITER kernel only supports maps with 0 and 1s.",
+     "AITER data is not there. Please ensure that init_some is called before this function."],
+)  # fmt: skip
+def test_code_of_models_about_its_own_calls_is_about_no_setting(message):
+    finding = _raised(f"AssertionError: {message}", LINEAR, phase="load_model")
+    assert finding.rule == "failure_unexplained"
 
 
 def test_an_assertion_of_the_code_of_models_is_about_no_setting():

@@ -659,6 +659,7 @@ def test_a_name_of_code_has_no_such_value():
     for text in (
         "ValueError: Invalid expert index: 3",
         "ValueError: Unknown backend type x",
+        "ValueError: some_stem and some_input are mutually exclusive",
     ):
         assert found(text, LOAD).rule == "failure_unexplained"
 
@@ -681,3 +682,37 @@ def test_another_device_or_model_is_the_last_way(message):
     shown = ways(message, CONFIGURE)
     assert shown[0] == "no --some-backend"
     assert shown[1].startswith("what the error requires")
+
+
+@pytest.mark.parametrize(
+    ("message", "first"),
+    [
+        ("AssertionError: DCP not support sliding window.", "--decode-context-parallel-size 1"),
+        ("AssertionError: num_redundant_experts 2000 must be less than or equal to 1023",
+         "num_redundant_experts in --eplb-config"),
+        ("ValueError: use_local_argmax_reduction is enabled but draft model A does not have it.",
+         "no use_local_argmax_reduction in --speculative-config"),
+        ("ValueError: enable_multithread_load does not support safetensors_load_strategy=some; it "
+         "reads lazily.", "no enable_multithread_load in --model-loader-extra-config"),
+        ("NotImplementedError: Combining dual-path encoder CUDA graphs with capture axes is not "
+         "supported yet.", "cudagraph_mm_encoder false in --compilation-config"),
+    ],
+)  # fmt: skip
+def test_a_refusal_in_few_words_names_its_setting(message, first):
+    assert ways(message, LOAD)[0].startswith(first)
+
+
+def test_a_value_behind_to_or_of_a_name_with_digits_is_read():
+    text = "ValueError: It is incompatible. Please set `--some-cache-dtype` to `abc`."
+    assert found(text, CONFIGURE).changes == {"some_cache_dtype": "abc"}
+    text = "AssertionError: Some only supports all2all_backend='some', got 'abc'."
+    assert found(text, LOAD).changes == {"all2all_backend": "some"}
+    text = (
+        "ArgumentTypeError: Decimals are not allowed. Did you mean to use 16k instead?"
+    )
+    assert "“Did you mean to use 16k instead?”" in ways(text, CONFIGURE)[0]
+
+
+def test_a_flag_of_code_has_no_other_value():
+    shown = ways("ValueError: is_some=True is not supported with LoRA", LOAD)
+    assert not any("is_some" in way for way in shown if way.startswith("another "))

@@ -137,7 +137,9 @@ FEATURES: tuple[Feature, ...] = (
     Feature(r"(?i:fp8(?:_e\dm\d)?|quantized|nvfp4|int8|turboquant)[ _-](?:kv|KV)[ _-]?[Cc]ache|kv[_-]cache[_-]dtype|"
             r"KV cache (?:dtype|quantization)|(?i:turboquant)",
             "kv_cache_dtype", "--kv-cache-dtype auto", "a cache of 16 bits"),
-    Feature(r"(?i:cuda ?graphs?)\b|CUDAGraphMode|cudagraph_mode", "cudagraph_mode", "--enforce-eager",
+    Feature(r"(?i:encoder[ _]cuda ?graph)", "cudagraph_mm_encoder",
+            "cudagraph_mm_encoder false in --compilation-config", "slower encoders"),
+    Feature(r"(?<!ncoder )(?i:cuda ?graphs?)\b|CUDAGraphMode|cudagraph_mode", "cudagraph_mode", "--enforce-eager",
             "slower decoding", is_default=True, changes={"enforce_eager": True}),
     Feature(r"\b(?i:aiter)\b.{0,40}\bMLA\b|\bMLA\b.{0,40}\b(?i:aiter)\b", "VLLM_ROCM_USE_AITER_MLA",
             "VLLM_ROCM_USE_AITER_MLA=0", "slower attention", is_default=True),
@@ -207,7 +209,8 @@ _END_OF_SHORT = re.compile(r"_(?:world_)?size$")
 _NAMES = {
     "": r"max_(?:model_len|num_(?:seqs|batched_tokens)|lora_rank|loras|cpu_loras|cudagraph_capture_size)|"
     r"data_parallel_\w+|tensor_parallel_size|node_rank|nnodes|mamba_(?:block_size|cache_mode)|"
-    r"load_format|served_model_name",
+    r"load_format|served_model_name|safetensors_load_strategy|model_loader_extra_config",
+    "--model-loader-extra-config": r"enable_multithread_load|memory_limit",
     "--speculative-config": r"num_speculative_tokens|draft_(?:tensor|sample|model)\w*|prompt_lookup_m(?:ax|in)|"
     r"speculative_token_tree|synthetic_acceptance_\w+|suffix_decoding_\w+|dspark_\w+|xpress_\w+|"
     r"rejection_sample_method|use_(?:local_argmax_reduction|heterogeneous_vocab)",

@@ -8,6 +8,7 @@ from dataclasses import replace
 
 from warmup_insights.analysis.advice.change import Way
 from warmup_insights.analysis.advice.known_texts import (
+    DEEP_GEMM_ALONE,
     EAGER,
     NO_DEEP_GEMM,
     OTHER_BUILD,
@@ -431,6 +432,9 @@ ROWS: tuple[KnownError, ...] = (
          (Way("no --speculative-config: the layers of its draft model take the type of the cache",
               "no speculative decoding", where={"speculative_config": True}),
           _CACHE_OF_16_BITS)),
+        (r"KV cache is not supported .{1,300}? Re-run with --kv-cache-dtype (\w{3,20})",
+         "An attention backend does not hold the KV cache in this type on this device",
+         (Way.that_sets("a cache of 16 bits", kv_cache_dtype="{1}"),)),
         (r"(?:FP8|fp8|[Qq]uantized) KV[ -]?cache (?:is )?not (?:yet )?supported|"
          r"kv_cache_dtype[=:]\s?'?(?!auto)\w{1,20}.{0,1500}?kv_cache_dtype not supported",
          "An attention backend does not hold the KV cache in the type that was asked for",
@@ -443,11 +447,32 @@ ROWS: tuple[KnownError, ...] = (
         (r"Selected backend .{1,80} is not valid for this configuration\.? Reason: (.{1,600})",
          "The attention backend does not run on this device or in this configuration",
          _without_reasons),
+        (r"\b(\w{2,40}) quantization is currently not supported in (\w{2,20})",
+         "This kind of device has no kernels for the quantisation",
+         (OTHER_WEIGHTS, Way("a newer vLLM or plugin, whose list for {2} has {1}", "another image"))),
+        (r"Sparse Attention is not supported on (\w{2,10})",
+         "The sparse attention of the model has no kernels for this kind of device",
+         (Way("a newer vLLM or plugin, where it has them for {1}", "another image"),
+          Way("another model: one whose attention is not sparse", "another model"))),
+        (r"MegaMoE requires SM100",
+         "The kernels for experts that were chosen (MegaMoE) run on a Blackwell of data centers alone",
+         (Way("no --moe-backend of your own", "the engine picks one"), DEEP_GEMM_ALONE)),
+        (r"Head size \d{1,5} is not supported",
+         "The attention backend has no kernels for heads of this size",
+         (Way("--attention-backend FLEX_ATTENTION, which takes all sizes "
+              "(VLLM_ATTENTION_BACKEND in older versions)", "slower attention",
+              devices=("cuda", "rocm")),
+          Way("a newer vLLM or plugin, whose backend takes the size", "another image"))),
+        (r"No valid (?:\w{1,10} ){0,2}prefill backend|\bMLA is not supported on CPU",
+         "No attention with latent vectors (MLA) runs on this device or in this build",
+         (Way("no mla_prefill_backend in --attention-config", "the engine picks one",
+              where={"attention_config": True}),
+          Way.that_sets("a KV cache several times as large", VLLM_MLA_DISABLE="1"),
+          Way("a newer vLLM", "another image"))),
         (r"FlashAttention (?:only )?(?:supports|requires) |only supported in FlashAttention|"
          r"Unsupported FA version|Flash\w{0,20} is only supported on|"
          r"[Ff]lash ?[Aa]ttention.{0,40}does not support|No operator found for .memory_efficient|"
-         r"Unknown attention backend|Head size \d{1,5} is not "
-         r"supported|No valid (?:\w{1,10} ){0,2}(?:attention|prefill) backend",
+         r"No valid (?:\w{1,10} ){0,2}attention backend",
          "The attention backend does not run on this device or in this configuration",
          (_NO_OWN_BACKEND,
           Way("--kv-cache-dtype auto and a block size of 16", "where the reason in the "

@@ -8,6 +8,7 @@ from dataclasses import replace
 
 from warmup_insights.analysis.advice.change import Way
 from warmup_insights.analysis.advice.known_texts import (
+    DEEP_GEMM_ALONE,
     EAGER,
     MEMORY_OF_SHM,
     MORE_HOST,
@@ -362,6 +363,14 @@ ROWS: tuple[KnownError, ...] = (
          (_CUDA_TOOLKIT,
           Way("VLLM_USE_FLASHINFER_SAMPLER=0, where FlashInfer compiles",
               "slower sampling", {"VLLM_USE_FLASHINFER_SAMPLER": "0"}))),
+        (r"EPLB communicator (?:'\w{1,20}' (?:requested but|supports only)|backend:)|Failed to initialize \w{1,20}EplbCommunicator|"
+         r"NIXL EPLB init failed",
+         "The ranks cannot exchange experts by this communicator",
+         (Way('--eplb-config with "communicator": "torch_gloo"',
+              "experts are exchanged through the host"),
+          Way("nixl in the environment of the engine, where it is the communicator",
+              "a larger image"),
+          Way("no --enable-eplb", "experts are not balanced"))),
         (r"NIXL is (?:not |un)available",
          "Something that the engine needs is missing",
          (Way("nixl in the environment of the engine", "a larger image"),
@@ -371,12 +380,24 @@ ROWS: tuple[KnownError, ...] = (
          "Something that the engine needs is missing",
          (Way("install ninja in the environment of the engine, with its bin directory in PATH",
               "a larger image, and the time to build the kernels at the first start"),)),
+        (r"(?:[Ii]ndexer|indexer_sparse_logits) .{0,80}DeepGEMM|pinned .{0,10}DeepGEMM|"
+         r"(?:MegaMoE|MoE-EP)\b.{0,40} DeepGEMM",
+         "A part of the model runs on DeepGEMM alone, which is missing or too old",
+         (Way("DeepGEMM of the release of vLLM in the image (vLLM `tools/install_deepgemm.sh`)",
+              "a larger image"),
+          Way("no --moe-backend of your own", "the engine picks one",
+              where={"moe_backend": True}),
+          DEEP_GEMM_ALONE)),
         (r"[Dd]eep_?(?:gemm|GEMM)\w?[ '](?:\w{1,20} ){0,2}(?:(?:is )?(?:not |un)available|not (?:installed|found)|"
          r"to be installed|installation|build\b|support in\b|>= ?[\d.]{1,8})|No module named '?deep_gemm",
          "Something that the engine needs is missing",
          (replace(NO_DEEP_GEMM, where={"quantization": "None"}, price="none: it has kernels of 8 bits"),
           Way("DeepGEMM in the image", "a larger image"),
           NO_DEEP_GEMM)),
+        (r"\b[Rr]ay version ([\d.]{1,12}\d) is required",
+         "A package is missing, or is of another version",
+         (Way("ray >= {1} in the environment of the engine, on every node",
+              "another environment"),)),
         (r"No module named '?habana_frameworks",
          "The Python part of the Gaudi software is missing",
          (Way("an image of vault.habana.ai (gaudi-docker), or habana-torch-plugin of the "
@@ -593,7 +614,7 @@ ROWS: tuple[KnownError, ...] = (
          (Way("the plugin that the message names, in the environment of the engine",
               "another package"),
           Way("an older vLLM, which has the architecture", "another image"))),
-        (r"GGUF model with architecture|^ValueError: Architecture \w{1,40} not supported",
+        (r"GGUF model with architecture|Unknown gguf model_type|^ValueError: Architecture \w{1,40} not supported",
          "GGUF files of this architecture cannot be read",
          (Way("weights of the model in the form of Hugging Face (safetensors) instead of GGUF: AWQ, "
               "GPTQ or FP8 for as few bits", "another download"),
@@ -664,6 +685,20 @@ ROWS: tuple[KnownError, ...] = (
               "without DoRA", "another adapter"),
           Way("the adapter merged into the model (peft: merge_and_unload), without "
               "--enable-lora", "a whole model for each adapter"))),
+        (r"When using LoRA, vocab size must be|No supported LoRA modules found in",
+         "This version gives the layers of the model no adapters",
+         (Way("the adapter merged into the model (peft: merge_and_unload), without "
+              "--enable-lora", "a whole model for each adapter"),
+          Way("a newer vLLM: more models have adapters there, and the largest vocabulary with "
+              "them grew from 257024 (0.11) to 258048 (0.33)", "another image"))),
+        (r"not support (?:BitsAndBytes|BNB)\b|BitsAndBytes .{1,60} not support|"
+         r"method 'load_weights' is not defined in class",
+         "This version does not load the model with bitsandbytes",
+         (Way("another build of the model: AWQ, GPTQ or FP8, without --quantization bitsandbytes",
+              "another checkpoint; check its quality and size"),
+          Way("a newer vLLM, where the model or its experts can do it", "another image"),
+          Way("16 bits: no --quantization and no --load-format bitsandbytes",
+              "four times the weights of 4 bits", where={"quantization": "bitsandbytes"}))),
         (r"expected target modules in",
          "A LoRA adapter has modules that the engine gives no adapter",
          (Way("an adapter trained on modules of the list in the message", "another adapter"),)),
@@ -672,20 +707,23 @@ ROWS: tuple[KnownError, ...] = (
          (Way("a newer vLLM, whose list has {1}, where the checkpoint states it", "another image"),
           Way("no --quantization, where it is set: the engine reads it from the checkpoint"))),
         (r"Unsupported quantization method|Cannot find any of .{1,80} quantization config|"
-         r"Quantization method specified in the model config|Unknown quantization(?! strategy)|"
+         r"Quantization method specified in the model config|Unknown quantization(?! (?:strategy|scheme|config mode))|"
          r"Cannot find the config file for \w{1,40}",
          "The quantisation requested is not that of the checkpoint",
          (Way("no --quantization: the engine reads it from the checkpoint"),)),
+        (r"Unknown quantization config mode",
+         "The file of QUANT_CONFIG has a mode that is neither of both",
+         (Way('"mode": "MEASURE" or "QUANTIZE" in the file of QUANT_CONFIG'),)),
         (r"Found unknown quantization=",
          "The reader of Mistral's form does not know how the checkpoint is quantised",
          (Way("no --config-format mistral and no --load-format mistral, where the folder has "
               "files of Hugging Face's form, which state it as well"),
           Way("a newer vLLM, whose reader knows it", "another image"))),
-        (r"No (?:(?:compressed-tensors|quark) compatible|INC) scheme|Unknown quantization strategy|"
+        (r"No (?:(?:compressed-tensors|quark) compatible|INC) scheme|Unknown quantization (?:strategy|scheme)|"
          r"requires consistent quant config|must use the same quantization(?! method)|"
          r"(?:w\d{1,2}a\d{1,2}|quantization|compressed format|zero-point) (?:is )?not (?:yet )?supported on "
          r"(?:HPU|Gaudi)|Unsupported (?:FusedMoe scheme|"
-         r"quantization (?:scheme|config)|GGUF quantization|ModelOpt|weight_bits|num_bits|"
+         r"quantization (?:scheme|config)|GGUF quantization|ModelOpt(?! NVFP4 MoE activation override)|weight_bits|num_bits|"
          r"gptq type|groupsize|bnb_4bit)|requires all to use the same scheme|"
          r"[Cc]urrently (?:only )?support(?:s|ed)(?: only)?:? (?!only unq|unquantized|quantization operation).{0,40}quantization|"
          r"models are no longer supported|only supports? (?:gptq and awq|4-?bit|int4 and int8)|"
@@ -774,7 +812,11 @@ ROWS: tuple[KnownError, ...] = (
               "operation and why", "the log does not hold more than this", kind="look"),
           Way("driver, SynapseAI and plugin of one release (`hl-smi`, `pip list`)",
               "another image"))),
-        (r"corrupted compilation artifact|failed to get the hash of the compiled graph",
+        (r"aot_compile is not supported by the current configuration",
+         "This torch does not compile a model ahead of its first run",
+         (Way.that_sets("it compiles with the first run", VLLM_USE_AOT_COMPILE="0"),
+          Way("torch of the version that the release of vLLM requires", "another image"), EAGER)),
+        (r"corrupted compilation artifact|Inductor cache lookup failed|failed to get the hash of the compiled graph",
          "A graph was not compiled, or an artefact of an earlier start that failed was loaded",
          (Way("an empty compile cache: remove ~/.cache/vllm/torch_compile_cache (under "
               "VLLM_CACHE_ROOT where that is set); an error of the compiler itself shows then",

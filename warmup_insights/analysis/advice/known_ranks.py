@@ -72,8 +72,16 @@ ROWS: tuple[KnownError, ...] = (
          "Ray has no device on the node of the server",
          (Way("the server started on a node of the cluster with a device (`ray status`)"),
           _RAY_ADDRESS)),
+        (r"Nodes are not homogeneous|For multi-node data parallel groups, world_size|"
+         r"default \(1\) for VLLM_RAY_DP_PACK_STRATEGY=span",
+         "Copies of the engine that span nodes do not fit the nodes",
+         (Way("nodes with the same number of devices, tensor times pipeline parallel size a "
+              "multiple of it, and no --data-parallel-size-local"),
+          Way("VLLM_RAY_DP_PACK_STRATEGY=strict with a tensor and pipeline parallel size that fits "
+              "on one node", "each device holds more of the weights and of the KV cache"))),
         (r"placement group|placement_group|DP master node .{1,60} is missing or dead|Current node has no GPU|enough resources|"
-         r"number of required \w{1,10} exceeds|can fulfill resource request",
+         r"number of required \w{1,10} exceeds|Not enough total available nodes|"
+         r"No (?:nodes with resources|\w{1,10}) found in Ray cluster|can fulfill resource request",
          "Ray has no place for all ranks",
          (Way("`ray status`: all nodes joined, devices free, no dead placement group; tensor "
               "times pipeline parallel size at most the devices of the cluster"),
@@ -87,7 +95,7 @@ ROWS: tuple[KnownError, ...] = (
         (r"clients joined|DistStoreError|Timed out (?:after|initializing)|connectFullMesh|"
          r"client socket has timed out|"
          r"(?<!\[Errno 1[01][14]\] )Connection (?:refused|reset)|hostname of the client socket|"
-         r"[Uu]nable to resolve(?! tensorizer)|No route to host|TCPStore",
+         r"[Uu]nable to resolve(?! tensorizer)|No route to host|(?<!coordination )(?<!reserve the )TCPStore",
          "The ranks did not find one another",
          (_HOST_INTERFACE,)),
         (r"(?:[Ww]atchdog|ollective).{0,200}[Tt]imed? ?out|Timeout\(ms\)",

@@ -30,6 +30,19 @@ def _ranks_on_nodes(match: re.Match[str]) -> Iterable[Way]:
     )
 
 
+def _with_alibi(match: re.Match[str]) -> Iterable[Way]:
+    """vllm-gaudi `extension/features.py`: prefix caching turns contiguous blocks off."""
+    if match[1] == "FusedSDPA":
+        yield Way.that_sets("slower prompts", VLLM_PROMPT_USE_FUSEDSDPA="false")
+    elif match[1] == "Flex Attention":
+        yield Way.that_sets("slower prompts", VLLM_PROMPT_USE_FLEX_ATTENTION="false")
+    else:
+        yield Way(
+            "--no-enable-prefix-caching, and VLLM_CONTIGUOUS_PA unset",
+            "prompts that begin alike are computed anew",
+        )
+
+
 def _cache_on_host(match: re.Match[str]) -> Iterable[Way]:
     """vLLM `v1/worker/cpu_worker.py determine_available_memory`: the size that was set, or
     the rest of a share of the memory, is not free on the node."""
@@ -377,14 +390,16 @@ ROWS: tuple[KnownError, ...] = (
         (r"(?:[Ww]orld[ _]size|set tensor_parallel_size) \((\d{1,6})\) (?:is larger than the number of "
          r"available GPUs|must be less than or equal to the number of visible devices|to less than "
          r"max local gpu count) \((\d{1,6})\)|replica size \((\d{1,6})\) exceeds the number of visible "
-         r"\w{1,10} devices \((\d{1,6})\)",
+         r"\w{1,10} devices \((\d{1,6})\)|local_world_size \((\d{1,6})\) exceeds "
+         r"assigned_physical_gpu_ids count \((\d{1,6})\)",
          "There are fewer devices than ranks",
-         (Way.that_sets(_FULLER, tensor_parallel_size="{2}{4}"),
-          Way("{1}{3} devices for the container or process (--gpus, CUDA_VISIBLE_DEVICES, the "
-              "resource limit of the pod)", "it has {2}{4} now"),
+         (Way.that_sets(_FULLER, tensor_parallel_size="{2}{4}{6}"),
+          Way("{1}{3}{5} devices for the container or process (--gpus, CUDA_VISIBLE_DEVICES, the "
+              "resource limit of the pod)", "it has {2}{4}{6} now"),
           Way("--distributed-executor-backend ray, with the devices of several nodes",
               "a Ray cluster; every node needs the same image and the weights"))),
-        (r"local[ _]rank \d{1,6} is out of bounds|local range: \[\d{1,6}, \d{1,6}\) base value",
+        (r"local[ _]rank \d{1,6} is out of bounds|local range: \[\d{1,6}, \d{1,6}\) base value|"
+         r"(?:visible device ordinal|device_id) \d{1,6} is out of range for",
          "There are fewer devices than the engines of this node need",
          (Way("a smaller --data-parallel-size-local: times --tensor-parallel-size and "
               "--pipeline-parallel-size at most the devices that the process sees",
@@ -395,6 +410,35 @@ ROWS: tuple[KnownError, ...] = (
          "The layers are not divided among the stages as VLLM_PP_LAYER_PARTITION states",
          (Way("VLLM_PP_LAYER_PARTITION with as many numbers as stages, whose sum is the layers of the "
               "model, or unset"),)),
+        (r"(?:Unknown|Invalid) attention backend: '?([\w.]{1,60})",
+         "There is no attention backend of this name",
+         (Way("one of the names in the message instead of {1} (--attention-backend, "
+              "VLLM_ATTENTION_BACKEND in older versions), or a newer vLLM that has it"),)),
+        (r"Backend \w{1,40} is not supported for vit attention",
+         "The encoder of images has no attention of this name",
+         (Way("no --mm-encoder-attn-backend, or one of those in the message"),)),
+        (r"Load format [`']?(\w{1,40})[`']? is not supported",
+         "There is no load format of this name",
+         (Way.that_sets("the engine picks one", load_format="auto"),
+          Way("a newer vLLM, or the package that brings {1}", "another image"))),
+        (r"[Cc]apture size larger than (\d{1,6}) is not supported",
+         "The attention backend records no whole graph of so large a batch",
+         (Way("no cudagraph_capture_sizes above {1}: --cuda-graph-sizes {1} "
+              "(--max-cudagraph-capture-size since 0.11.2)", "larger batches run without graphs"),
+          Way('--compilation-config \'{{"cudagraph_mode": "PIECEWISE"}}\'',
+              "attention runs outside of graphs"))),
+        (r"Hidden Size \d{1,6} (?:not in supported list|is greater than the maximum supported)",
+         "The kernels that were chosen for exchanging tokens have none for this hidden size",
+         (Way("no --all2all-backend (VLLM_ALL2ALL_BACKEND in older versions), or another one: "
+              "deepep_high_throughput has no such list",
+              "slower decoding than with kernels for low latency"),)),
+        (r"number of CPU id list .{1,1500}match local world size (\d{1,6})",
+         "Another number of lists of cores than workers",
+         (Way("VLLM_CPU_OMP_THREADS_BIND with {1} lists, separated by |, or auto"),)),
+        (r"VLLM_CPU_NUM_OF_RESERVED_CPU \((\d{1,6})\) should (?:be )?less than (\d{1,6})",
+         "No core is left for the workers",
+         (Way("VLLM_CPU_NUM_OF_RESERVED_CPU of less than {2}", "less for other processes"),
+          Way("more cores for the container or process, where it has {2}", "cores"))),
         (r"attention backends share no supported KV cache block size \((.{1,300})\)",
          "The attention backends of this model have no size of blocks in common",
          (Way("no --attention-backend or VLLM_ATTENTION_BACKEND of your own, and no --block-size, "
@@ -491,7 +535,12 @@ ROWS: tuple[KnownError, ...] = (
               "profiling run follows from them", "longer requests are refused"),
           Way("another number of images in --limit-mm-per-prompt", "requests with more are refused"),
           Way("a newer vLLM, whose profiling run fills the prompt", "another image"))),
-        (r"Unsupported block size: \d",
+        (r"currently only supports block size (\d{1,6})",
+         "The attention backend takes no blocks of this size",
+         (Way.that_sets("none", block_size="{1}"),
+          Way("no backend of your own: unset VLLM_ATTENTION_BACKEND and --attention-backend",
+              "the engine picks one that fits"))),
+        (r"Unsupported block size: \d|does not support block size \d",
          "The attention backend takes no blocks of this size",
          (Way("no --block-size, for one that the backend takes"),)),
         (r"(?:Block|block)[_ ]size must be (?:a multiple of|divisible by) (\d{1,6})",
@@ -518,7 +567,9 @@ ROWS: tuple[KnownError, ...] = (
         (r"(\w{2,80}): failed to process environment variable",
          "A variable has a value that cannot be read",
          (Way("{1} unset, or with a value of its kind: the error above this one names what is wrong"),)),
-        (r"FusedSDPA slic",
+        (r"(?:Prefill with )?(FusedSDPA|Flex Attention|Non-contiguous PA) not supported with alibi",
+         "This attention on Gaudi has no ALiBi, which the model needs", _with_alibi),
+        (r"FusedSDPA slic|Invalid max query padding",
          "The slicing of long prompts on Gaudi does not fit the other settings",
          (Way.that_sets("more memory for long prompts", VLLM_HPU_FSDPA_SLICE_ENABLED="false"),
           Way("VLLM_BUCKETING_STRATEGY=pad, and VLLM_HPU_FSDPA_SLICE_SEQ_LEN_THLD and "

@@ -17,6 +17,11 @@ EAGER = Way.that_sets(
     enforce_eager=True,
 )
 NO_DEEP_GEMM = Way.that_sets("slower FP8 kernels", VLLM_USE_DEEP_GEMM="0")
+DEEP_GEMM_ALONE = Way(
+    "VLLM_USE_DEEP_GEMM=0",
+    "does not help: the part has no other kernels",
+    kind="no help",
+)
 OTHER_BUILD = Way(
     "a build of torch, vLLM and its kernels that was made for this device: a newer image for a "
     "newer device; for an older one TORCH_CUDA_ARCH_LIST (ROCm: PYTORCH_ROCM_ARCH) when building",

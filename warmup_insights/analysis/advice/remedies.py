@@ -35,6 +35,7 @@ from warmup_insights.analysis.advice.stated import (
     missing_remedy,
     named_options,
     present,
+    refuses_feature,
     statement,
 )
 
@@ -68,6 +69,14 @@ def is_of_models_code(message: str, module: str) -> bool:
     return is_models and message.startswith("AssertionError")
 
 
+def _is_about_no_setting(message: str, module: str) -> bool:
+    """Whether an assertion of the code of models names no option, and no feature that it
+    refuses or has a remedy for (vLLM `model_executor/models`: prefix caching with states)."""
+    if not is_of_models_code(message, module) or named_options(message):
+        return False
+    return not refuses_feature(message)
+
+
 def statement_of(
     message: str, stage: str, config: Mapping[str, Value], module: str = ""
 ) -> Statement | None:
@@ -82,8 +91,9 @@ def statement_of(
             if (way != EAGER or stage not in _BEFORE_MODEL)
             and known_devices.is_of_stage(way, stage)
         )
-        return replace(known, ways=(*ways, *more))
-    if is_of_models_code(message, module) and not named_options(message):
+        is_package = known.rule == "missing_tool"
+        return replace(known, ways=(*more, *ways) if is_package else (*ways, *more))
+    if _is_about_no_setting(message, module):
         return None
     return statement(message, stage, config)
 

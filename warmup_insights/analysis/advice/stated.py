@@ -61,7 +61,7 @@ _REMEDY = re.compile(
     r"(?<![\w-])[`'\"]?(?:--[a-z][a-z\d-]{2,60}|VLLM_[A-Z\d_]{3,60})[`'\"]? (?:must|should) be "
     r"(?:set|enabled|specified|passed|provided)\b|"
     r"\b(?:needs?|ha(?:s|ve)) to be (?:set|installed|enabled|disabled|specified|passed)\b|"
-    r"\bpip3? install\b|^(?:- )?\w+, set\b"
+    r"\bpip3? install\b|^(?:- )?\w+, set\b|^Did you mean\b"
 )
 """What a sentence begins with, or has in it, that states what to do."""
 _NO_REMEDY = re.compile(
@@ -119,15 +119,17 @@ _IS_REQUIRED = re.compile(
 _REFUSES = re.compile(
     r"(?:(?:is|are) (?:not |only )(?:yet |currently |yet currently )?(?:supported|available|"
     r"applicable|valid|implemented|allowed)\b|"
-    r"(?:is|are) supported only\b|(?:does|do) not (?:yet |currently )?support\b|(?:currently )?(?:only|exclusively) supports?\b|"
+    r"(?:is|are) supported only\b|(?<!may )not (?:yet |currently )?support\b|(?:is|are)n't supported\b|(?:currently )?(?:only|exclusively) supports?\b|"
     r"\bsupports? only\b|(?:is|are) (?:not (?:currently |yet )?|in)compatible with\b|(?:is|are) mutually exclusive|"
     r"cannot (?:both )?be (?:used|enabled|combined|set|paired|together)\b|cannot both\b|"
     r"\bonly (?:works?|one)\b|can only be\b|should only be set when\b|\bnot yet supported\b|"
     r"\bCannot (?:set|use|specify|enable|run|combine|have)\b|must be disabled|\bnot supported\b|"
     r"\bbut no .{1,80} supports\b|\bconflicts with\b|(?:is|are) unsupported (?:with|on|for|by|in)\b|"
-    r"\bwas requested,? but\b|\bdoes not satisfy\b|\bsupports? [^.,;]{1,60} only(?=\.?$)|"
+    r"\b(?:was requested|is enabled),? but\b|\bdoes not satisfy\b|\bsupports? [^.,;]{1,60} only(?=\.?$)|"
     r"\bnot implemented (?:for|with|on|yet)\b)"
 )
+_EXCLUSIVE = re.compile(r"(\S{3,80}) and (\S{3,80}) are mutually exclusive")
+"""Two names of one setting, or two settings."""
 _MUST = re.compile(
     r"\b(?:[Mm]ust|should|has to|have to|needs? to|cannot|can not|can't|may not|expected|Expected|"
     r"at least|at most|exceeds|requires?|out of range|Invalid|invalid|Unknown|unknown|"
@@ -140,7 +142,7 @@ _UNKNOWN = re.compile(
 )
 """A value that is not there, of a setting or of something that is chosen."""
 _ANY_NAME = (
-    r"(?P<name>(?<![\w-])--[a-z][a-z\d-]{2,60}|(?<![\w.])[a-z]{2,40}(?:_[a-z\d]{1,40}){1,6}|"
+    r"(?P<name>(?<![\w-])--[a-z][a-z\d-]{2,60}|(?<![\w.])[a-z][a-z\d]{1,39}(?:_[a-z\d]{1,40}){1,6}|"
     r"\b(?:VLLM|CUDA|HIP|NCCL|HF|TRITON|TORCH|PYTORCH|PT|RAY|HABANA|FLASHINFER|UCX|TPU|OMP)"
     r"(?:_[A-Z\d]{1,30}){1,9}|\b(?:TP|PP|DP|DCP|PCP)(?:_SIZE)?(?=\s?[=<>]|\sto be \d))\b[`']?"
 )
@@ -152,7 +154,7 @@ _LISTED = re.compile(
 """A value that is not there, and those that are."""
 _LIMITED = re.compile(
     rf"(?:.{{0,80}}?[\s`'])??(?<![+*/] )(?<![+*/] [`']){_ANY_NAME}"
-    r"(?:\s?[=(:]\s?['\"]?[\w./-]{1,60}['\"]?\)?)? (?P<limit>"
+    r"(?:\s?[=(:]\s?['\"]?[\w./-]{1,60}['\"]?\)?| \d{1,9})? (?P<limit>"
     r"(?:was|is|were) not (?:provided|specified|given)\b|"
     r"(?:(?:must|should|has to|needs to|can only|cannot|can't|can not|may not) "
     r"(?:not |both )?(?:be|contain|have|match|equal|exceed)|exceeds)\b[^;]{1,160}?"
@@ -174,7 +176,7 @@ _NO_VALUE = (
 """Words of a sentence, which may stand behind a name as a value does."""
 _GIVEN = re.compile(
     rf"{_ANY_NAME}(?:(?:\s?==?\s?[`'\"]?|(?: to be)? set to [`'\"]?{_NO_VALUE}|"
-    r" (?:to|must) be (?=[`'\"\d-]|(?i:true|false|none)\b)[`'\"]?)(?P<value>[\w./-]{0,39}\w)|"
+    r" to (?=[`'\"])[`'\"]| (?:to|must) be (?=[`'\"\d-]|(?i:true|false|none)\b)[`'\"]?)(?P<value>[\w./-]{0,39}\w)|"
     r"\s?(?P<relation>[<>]=?)\s?(?P<bound>\d{1,9})(?![\d\s]*[+*/-])|"
     rf" {_NO_VALUE}(?P<spaced>\d{{1,9}}|[a-z\d_]{{2,40}})(?=[`'\"),.;]| or |$))?"
 )
@@ -196,7 +198,7 @@ _DOTTED = re.compile(
     r"kv_transfer|ec_transfer|pooler|quantization)_config\.[a-z_\d]{2,40})\b"
 )
 """A key of an option's value, as vLLM takes it on the command line as well."""
-_SETTING = r"([a-z]{2,40}(?:_[a-z\d]{1,40}){1,6})"
+_SETTING = r"([a-z][a-z\d]{1,39}(?:_[a-z\d]{1,40}){1,6})"
 _VALUE = re.compile(rf"{_SETTING}=['\"]?([\w./-]{{1,60}})")
 """A setting and its value, with which a refusal begins."""
 _BEGINS = re.compile(rf"{_SETTING} ")
@@ -350,6 +352,15 @@ def named_features(text: str, config: Mapping[str, Value]) -> list[Feature]:
     return sorted(found, key=lambda feature: not feature.is_on(config))
 
 
+def refuses_feature(message: str) -> bool:
+    """Whether a text refuses a feature by its name, or has a remedy that is about one."""
+    text = text_of(message)
+    refused = _REFUSES.search(text)
+    is_whole = refused is not None and "only" not in refused[0].lower()
+    about = text if is_whole else " ".join(remedies(message))
+    return bool(named_features(about, {}))
+
+
 def _only_features(text: str) -> list[Feature]:
     """The features that are all of what a text requires; none where it has other words."""
     features, left = named_features(text, {}), text
@@ -465,6 +476,11 @@ def _of_refusal(
     sentence = next((s for s in _ENDS.split(text) if refused[0] in s), text)
     subject = sentence.partition(refused[0])[0] if is_only else sentence
     needed = sentence.partition(refused[0])[2] if is_only else ""
+    exclusive = _EXCLUSIVE.search(sentence)
+    if exclusive is not None and _has_setting(exclusive, config):
+        return [
+            Way(f"one of {exclusive[1]} and {exclusive[2]} left out", "what it does")
+        ]
     own = _left_out(subject, config)
     names = _QUOTED_NAME.findall(subject)
     if len(names) > 1 and not is_only:
@@ -472,6 +488,12 @@ def _of_refusal(
     return _with_needed(
         needed, own, config, is_whole=re.search(r"supports?\b", refused[0]) is None
     )
+
+
+def _has_setting(match: re.Match[str], config: Mapping[str, Value]) -> bool:
+    """Whether one of the two names is that of a setting."""
+    is_key = _DOTTED.search(match[0]) is not None
+    return is_key or any(is_setting(name, config) for name in match.groups())
 
 
 def _with_needed(
@@ -509,7 +531,7 @@ def _left_out(text: str, config: Mapping[str, Value]) -> list[Way]:
     setting = _BEGINS.match(text)
     if setting is not None and is_setting(setting[1], config):
         own.append(Way(f"no {place_of(setting[1], config)}", "what it does"))
-    if value is not None:
+    if value is not None and not value[1].startswith("is_"):
         own.append(Way(f"another {value[1]} than {value[2]}", "what it does"))
     known = " ".join(way.suggestion for way in own).replace("_", "-")
     more = [
