@@ -48,6 +48,7 @@ from warmup_insights.analysis.advice import (
     Finding,
     RunFacts,
     advise,
+    rules_bucket_time,
 )
 from warmup_insights.analysis.advice.facts import start_of
 from warmup_insights.analysis.advice.rules_buckets import regenerated
@@ -68,6 +69,7 @@ from warmup_insights.model.events import (
     ServerReady,
     ServingFailure,
     WarmupFinished,
+    WarmupStep,
 )
 from warmup_insights.rules.setting_lives import LIVES, has_setting
 
@@ -238,6 +240,33 @@ def big_start() -> list[Any]:
     shape = Note(topic="profile_run", text="ran", values={"shape": (1, 32768, 0)})
     ran = PhaseMarked(name="profile_run", edge="end", duration_s=39.0, time=T0 + 39)
     return [*events[:2], shape, ran, *events[2:]]
+
+
+def test_what_predicts_a_saving_stands_before_a_smaller_part_without_one():
+    decode = {(1, 1, blocks): 3.0 for blocks in range(128, 1408, 128)}
+    prompt = {(1, q, c): 3.0 for q in range(256, 2304, 256) for c in (0, 12)}
+    events = gaudi_steps(decode, prompt, lead_s=22.0, ranges=False, **NO_PREFIXES)
+    found = {f.rule: f for f in advise(facts_of(events)) if f.rule.endswith("_buckets")}
+    assert list(found) == ["prompt_buckets", "decode_buckets"]
+    assert found["prompt_buckets"].gain_s is not None
+    assert found["decode_buckets"].gain_s is None
+    assert {f.severity for f in found.values()} == {"medium"}
+
+
+@pytest.mark.parametrize(
+    ("settings", "change"),
+    [
+        ({"bucketing_strategy": "linear_bucketing"}, "VLLM_DECODE_BLOCK_BUCKET_STEP"),
+        ({}, "a smaller --max-model-len"),
+    ],
+)
+def test_fewer_values_are_those_of_a_setting(settings, change):
+    decode = {(1, 1, blocks): 3.0 for blocks in (128, 300, 900)}
+    events = gaudi_steps(decode, {(1, 128, 0): 1.0}, ranges=False, **settings)
+    facts = facts_of([e for e in events if not isinstance(e, WarmupStep)])
+    text = rules_bucket_time._fewer_values(facts, "decode")
+    assert text.startswith("fewer values of blocks, which has most: ")
+    assert change in text
 
 
 def test_buckets_by_dimension_come_to_half_of_the_start():

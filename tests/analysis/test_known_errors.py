@@ -14,6 +14,10 @@ from warmup_insights.model.failure_text import kind_of_message
 
 NCCL = "torch.distributed.DistBackendError: NCCL error in: ProcessGroupNCCL.cpp:1970, "
 TEXTS = [
+    ("ValueError: current platform some does not support ray.", "setting_refused",
+     "--distributed-executor-backend mp", {"distributed_executor_backend": "mp"}),
+    ("ValueError: XPU backend only supports V1.", "setting_refused", "VLLM_USE_V1=1",
+     {"VLLM_USE_V1": "1"}),
     ("AssertionError: Prefill with FusedSDPA not supported with alibi slopes!", "setting_refused",
      "VLLM_PROMPT_USE_FUSEDSDPA=false", {"VLLM_PROMPT_USE_FUSEDSDPA": "false"}),
     ("AssertionError: Prefill with Flex Attention not supported with alibi slopes!", "setting_refused",
@@ -1712,3 +1716,12 @@ def test_a_figure_that_a_model_lacks_is_a_matter_of_transformers():
     assert models.suggestion.startswith("the transformers that this vLLM was made with")
     other = _raised(text, "vllm/v1/engine/some.py", *CUDA)
     assert "transformers" not in other.suggestion
+
+
+@pytest.mark.parametrize(
+    ("phase", "is_named"), [("load_model", False), ("profile_run", True)]
+)
+def test_a_graph_that_fails_while_weights_load_is_none_of_a_bucket(phase, is_named):
+    finding = _raised("RuntimeError: Graph compile failed.", "", *PLUGIN, phase=phase)
+    named = [way.suggestion for way in finding.ways]
+    assert any(way.startswith("smaller largest buckets") for way in named) == is_named

@@ -713,6 +713,13 @@ def test_a_value_behind_to_or_of_a_name_with_digits_is_read():
     assert "“Did you mean to use 16k instead?”" in ways(text, CONFIGURE)[0]
 
 
+def test_what_stands_behind_without_is_needed():
+    text = "ValueError: Adapter bias cannot be used for a.b without --enable-some-bias."
+    assert ways(text, LOAD)[0].startswith("--enable-some-bias, as the error requires")
+    text = "AssertionError: Speculative decoding is not supported without a wide cache."
+    assert ways(text, LOAD)[0].startswith("no --speculative-config")
+
+
 def test_a_flag_of_code_has_no_other_value():
     shown = ways("ValueError: is_some=True is not supported with LoRA", LOAD)
     assert not any("is_some" in way for way in shown if way.startswith("another "))

@@ -71,6 +71,7 @@ def advise(facts: RunFacts, rules: Iterable[Rule] = RULES) -> list[Finding]:
     if largest in treated:
         found = [finding for finding in found if finding.rule != "largest_part"]
     found = [_weighed(finding, facts.start) for finding in found]
+    found = [_behind_changes(finding, found) for finding in found]
     return sorted(found, key=lambda finding: _place(finding, largest))
 
 
@@ -88,6 +89,20 @@ def _weighed(finding: Finding, start: Start | None) -> Finding:
     if _ORDER[most] <= _ORDER[finding.severity]:
         return finding
     return replace(finding, severity=most)
+
+
+def _behind_changes(finding: Finding, found: Iterable[Finding]) -> Finding:
+    """The finding, where it predicts no saving, with no more weight than one that predicts a
+    good one and treats more of the start."""
+    if finding.changes or finding.gain_s is not None or finding.part_s is None:
+        return finding
+    weights = [
+        _ORDER[other.severity]
+        for other in found
+        if other.gain_s is not None and (other.part_s or 0.0) > finding.part_s
+    ]
+    is_behind = finding.severity == "high" and _ORDER["medium"] in weights
+    return replace(finding, severity="medium") if is_behind else finding
 
 
 def _place(

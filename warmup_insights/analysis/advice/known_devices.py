@@ -13,6 +13,7 @@ from warmup_insights.analysis.advice.known_texts import (
     NO_DEEP_GEMM,
     OTHER_BUILD,
     OTHER_WEIGHTS,
+    SMALLER_BUCKETS,
     WHEELS,
     KnownError,
     rows,
@@ -143,8 +144,11 @@ COMPILED = ("compile", "profile_run", "graph", "kernel", "sampler", "model_warmu
 
 
 def is_of_stage(way: Way, stage: str) -> bool:
-    """Whether a stage runs what a way leaves out: the fused all-reduce (vLLM
-    `compilation/passes/fusion/allreduce_rms_fusion.py`)."""
+    """Whether a stage runs what a way leaves out or makes smaller: the fused all-reduce (vLLM
+    `compilation/passes/fusion/allreduce_rms_fusion.py`), no bucket before the weights are
+    there."""
+    if way == SMALLER_BUCKETS:
+        return not stage.startswith("load")
     return way != _NO_FUSED_ALL_REDUCE or stage.startswith(COMPILED)
 
 

@@ -14,6 +14,7 @@ from warmup_insights.analysis.advice.known_texts import (
     MORE_HOST,
     NO_DEEP_GEMM,
     OTHER_WEIGHTS,
+    SMALLER_BUCKETS,
     WHEELS,
     KnownError,
     rows,
@@ -799,9 +800,7 @@ ROWS: tuple[KnownError, ...] = (
               "and why", "the log does not hold more than this", kind="look"),
           Way("driver, SynapseAI and plugin of one release (`hl-smi`, `pip list`)",
               "another image"),
-          Way("smaller largest buckets (batch x length: VLLM_PROMPT_BS_BUCKET_MAX, "
-              "--max-num-seqs, --max-num-batched-tokens), where it fails in one of them or in "
-              "the profiling run", "such batches run in more pieces"))),
+          SMALLER_BUCKETS)),
         (r"is not matching with the offset of new tensor",
          "A warm-up that only compiles used the values of a tensor, which it had not computed",
          (Way("VLLM_MM_WARMUP_OUTSIDE_COMPILE_ONLY=true with a newer vllm-gaudi, where the frames lead "

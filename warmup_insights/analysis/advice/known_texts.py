@@ -31,6 +31,11 @@ OTHER_WEIGHTS = Way(
     "another build of the model: 16 bits, or a quantisation of this device",
     "another checkpoint; check its quality and size",
 )
+SMALLER_BUCKETS = Way(
+    "smaller largest buckets (batch x length: VLLM_PROMPT_BS_BUCKET_MAX, --max-num-seqs, "
+    "--max-num-batched-tokens), where it fails in one of them or in the profiling run",
+    "such batches run in more pieces",
+)
 MEMORY_OF_SHM = Way(
     "a larger /dev/shm: --ipc=host or --shm-size 16g in Docker, in Kubernetes an emptyDir "
     "with medium: Memory mounted there",

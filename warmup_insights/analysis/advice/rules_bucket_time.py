@@ -35,6 +35,7 @@ from warmup_insights.analysis.misses import (
     Diagnosis,
     diagnose,
     dimensions_of,
+    range_variables,
     whole_number,
 )
 from warmup_insights.analysis.sentences import count_of
@@ -206,7 +207,7 @@ def _no_change(facts: RunFacts, phase: str, *, is_timed: bool) -> str:
         )
     if not is_timed:
         return (
-            "fewer values in the dimension that has most; the recorder "
+            f"{_fewer_values(facts, phase)}; the recorder "
             "(`warmup-insights vllm serve`) gives the time of each bucket"
         )
     if has_setting(facts.summary, BUCKET_FILE):
@@ -216,7 +217,31 @@ def _no_change(facts: RunFacts, phase: str, *, is_timed: bool) -> str:
         )
     if len(sizes) > 1 and phase == "prompt":
         return "fewer batch sizes of prompts (VLLM_PROMPT_BS_BUCKET_MAX)"
-    return "fewer values in the dimension that has most"
+    return _fewer_values(facts, phase)
+
+
+_FOLLOWS = {
+    "BS": "--max-num-seqs", "QUERY": "--max-num-batched-tokens", "SEQ": "--max-model-len",
+    "CTX": "--max-model-len", "BLOCK": "--max-model-len",
+}  # fmt: skip
+"""Of which limit the values of a dimension are, where no range is read (vllm-gaudi
+`extension/bucketing/exponential.py`)."""
+
+
+def _fewer_values(facts: RunFacts, phase: str) -> str:
+    """What leaves out values of the dimension that has most."""
+    buckets = facts.summary.phase(phase).buckets
+    size = len(buckets[0]) if buckets else 0
+    names = dimensions_of(facts.summary, phase, size)
+    if not names:
+        return "fewer values in the dimension that has most"
+    counts = [len({b[d] for b in buckets if len(b) == size}) for d in range(size)]
+    most = counts.index(max(counts))
+    change = f"a smaller {_FOLLOWS[names[most]]}, from which they follow"
+    if reads_ranges(facts.summary):
+        variable = range_variables(facts.summary, phase, size)[most]
+        change = f"a larger {variable.removesuffix('MAX')}STEP or a smaller {variable}"
+    return f"fewer values of {WORDS[names[most]]}, which has most: {change}"
 
 
 def _by_dimension(

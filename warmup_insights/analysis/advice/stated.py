@@ -476,6 +476,10 @@ def _of_refusal(
     sentence = next((s for s in _ENDS.split(text) if refused[0] in s), text)
     subject = sentence.partition(refused[0])[0] if is_only else sentence
     needed = sentence.partition(refused[0])[2] if is_only else ""
+    before, _, lacking = sentence.partition(" without ")
+    wanted = needed_settings(lacking, config, by_words=False)
+    if wanted:
+        return [*wanted, *_left_out(before, config)]
     exclusive = _EXCLUSIVE.search(sentence)
     if exclusive is not None and _has_setting(exclusive, config):
         return [
