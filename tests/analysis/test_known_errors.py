@@ -14,6 +14,13 @@ from warmup_insights.model.failure_text import kind_of_message
 
 NCCL = "torch.distributed.DistBackendError: NCCL error in: ProcessGroupNCCL.cpp:1970, "
 TEXTS = [
+    ("ValueError: Unknown vLLM environment variable detected: VLLM_SOME_NAME", "setting_refused",
+     "VLLM_SOME_NAME unset", {}),
+    ("ValueError: The quantization method some + other is not supported for the current GPU. Minimum "
+     "capability: 70. Current capability: 60.", "device_unsupported", "another build of the model",
+     {}),
+    ("NotImplementedError: AITER MegaMoE requires gfx950.", "device_unsupported", "no --moe-backend",
+     {}),
     ("ValueError: current platform some does not support ray.", "setting_refused",
      "--distributed-executor-backend mp", {"distributed_executor_backend": "mp"}),
     ("ValueError: XPU backend only supports V1.", "setting_refused", "VLLM_USE_V1=1",

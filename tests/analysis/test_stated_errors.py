@@ -690,6 +690,8 @@ def test_another_device_or_model_is_the_last_way(message):
         ("AssertionError: DCP not support sliding window.", "--decode-context-parallel-size 1"),
         ("AssertionError: num_redundant_experts 2000 must be less than or equal to 1023",
          "num_redundant_experts in --eplb-config"),
+        ("ValueError: VLLM_SOME_PORT 'a:b' must be a valid integer",
+         "VLLM_SOME_PORT, which must be a valid integer"),
         ("ValueError: use_local_argmax_reduction is enabled but draft model A does not have it.",
          "no use_local_argmax_reduction in --speculative-config"),
         ("ValueError: enable_multithread_load does not support safetensors_load_strategy=some; it "

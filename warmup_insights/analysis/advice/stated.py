@@ -154,7 +154,7 @@ _LISTED = re.compile(
 """A value that is not there, and those that are."""
 _LIMITED = re.compile(
     rf"(?:.{{0,80}}?[\s`'])??(?<![+*/] )(?<![+*/] [`']){_ANY_NAME}"
-    r"(?:\s?[=(:]\s?['\"]?[\w./-]{1,60}['\"]?\)?| \d{1,9})? (?P<limit>"
+    r"(?:\s?[=(:]\s?['\"]?[\w./-]{1,60}['\"]?\)?| \d{1,9}| '[^']{0,60}')? (?P<limit>"
     r"(?:was|is|were) not (?:provided|specified|given)\b|"
     r"(?:(?:must|should|has to|needs to|can only|cannot|can't|can not|may not) "
     r"(?:not |both )?(?:be|contain|have|match|equal|exceed)|exceeds)\b[^;]{1,160}?"
