@@ -434,7 +434,7 @@ ROWS: tuple[KnownError, ...] = (
         (r"[Cc]apture size larger than (\d{1,6}) is not supported",
          "The attention backend records no whole graph of so large a batch",
          (Way("no cudagraph_capture_sizes above {1}: --cuda-graph-sizes {1} "
-              "(--max-cudagraph-capture-size since 0.11.2)", "larger batches run without graphs"),
+              "(--max-cudagraph-capture-size since 0.11.1)", "larger batches run without graphs"),
           Way('--compilation-config \'{{"cudagraph_mode": "PIECEWISE"}}\'',
               "attention runs outside of graphs"))),
         (r"Hidden Size \d{1,6} (?:not in supported list|is greater than the maximum supported)",
