@@ -50,7 +50,7 @@ LEAST_DROPPED = 0.1
     margin="twice the full-length requests, and all short ones of 512 tokens; a larger "
     "batch runs without a graph; graphs of decodes alone are a second choice, where those "
     "of prompts and mixed batches took longer",
-    source="vLLM config/compilation.py cudagraph_capture_sizes, from 0.11.2 up to twice "
+    source="vLLM config/compilation.py cudagraph_capture_sizes, from 0.10.0 up to twice "
     "max_num_seqs and at most 512; gpu_model_runner.py captures the largest first",
     example="51 sizes for a KV cache of 1.81 requests: 2,173 of 2,304 s",
 )
