@@ -107,7 +107,8 @@ PLUGIN_RULES: tuple[LineRule, ...] = (
     ),
     line_rule(
         "neuron_module_compiled",
-        r"Compilation Successfully Completed for \S{1,300}|"
+        # The compiler ends with its status, also where nothing names the module.
+        r"Compil(?:ation Successfully Completed for \S{1,300}|er status PASS$)|"
         r"(?P<cached>Using a cached neff) at \S{1,500}",
         _module_compiled,
         Sample(
@@ -120,6 +121,7 @@ PLUGIN_RULES: tuple[LineRule, ...] = (
             "/var/tmp/neuron-compile-cache/MODULE_f5fa77216a0c6f33a515+ada15cd3/model.neff",
             {"what": "module", "from_cache": True},
         ),
+        Sample("Compiler status PASS", {"what": "module", "from_cache": False}),
     ),
     phase_end(
         "neuron_built",

@@ -139,3 +139,19 @@ def test_a_module_is_compiled_from_the_line_before_the_dots_of_its_compiler():
     phases = summary_of(events(COMPILED, year=2026))["time"]["phases"]
     took = {part["name"]: part["duration_s"] for part in phases}["compile"]
     assert took == pytest.approx(5 * 60 + 20.9 + 2 * 60 + 30, abs=0.1)
+
+
+FOUND = """\
+INFO 06-27 01:38:04 [core.py:97] Initializing a V1 LLM engine (v0.16.0) with config: model='a/b'
+2026-06-27 01:40:34.000266:  259  [INFO]: Using a cached neff at /var/tmp/c/MODULE_f5/model.neff
+.......
+Compiler status PASS
+[2026-06-27 01:42:48.807: I neuronx_distributed/parallel_layers/parallel_state.py:638] > again
+INFO 06-27 01:42:50 [kv_cache_utils.py:1307] GPU KV cache size: 132,096 tokens
+"""
+
+
+def test_a_module_without_a_name_was_compiled_where_its_compiler_ended():
+    summary = summary_of(events(FOUND, year=2026))
+    assert summary["compile"]["cache"] == "partial"
+    assert summary["start"]["kind"] == "partly warm"
