@@ -429,7 +429,7 @@ class LineParser:
         if any(isinstance(item, EnvironmentListed) for item in matched.made):
             stream.listed_line = matched.line
             if run is not None and run.is_import:
-                self._withdraw(run)
+                self._withdraw(run, stream)
             return True
         if any(isinstance(item, OtherEngine) for item in matched.made):
             stream.is_of_other = True
@@ -437,12 +437,20 @@ class LineParser:
         is_near = matched.line - stream.listed_line < LISTED_LINES
         return is_near and imports_unnamed(matched.rule, matched.record)
 
-    def _withdraw(self, run: OpenRun) -> None:
+    def _withdraw_importer(self, stage: str) -> None:
+        """Take back the run of a program that only imports vLLM, as its engines are in the
+        processes of stages or servers, of which one begins a start."""
+        stream = self._streams.get((self._stream_name or "").removesuffix(f"/{stage}"))
+        stream = stream or self._streams[None]
+        if stream.run is not None and stream.run.has_imports_alone:
+            self._withdraw(stream.run, stream)
+
+    def _withdraw(self, run: OpenRun, stream: Stream) -> None:
         """Take back the last run, unless some of its events were given already."""
         events = self._events.get(run.ordinal, [])[:1]
         is_last = run.ordinal == self.num_runs - 1
         if is_last and any(isinstance(event, RunStarted) for event in events):
-            self._stream.run, self.num_runs = None, run.ordinal
+            stream.run, self.num_runs = None, run.ordinal
             self.report.events -= len(self._events.pop(run.ordinal))
 
     def _add_line(self, run: OpenRun, matched: Matched) -> None:
@@ -533,6 +541,7 @@ class LineParser:
             # The other engine names no module; parts of it print what those of vLLM do.
             is_named = bool(matched.rule.starts) or record.file is not None
             is_other = self._stream.is_of_other and not is_named
+            is_other = is_other or self._is_of_trainer(matched)
             return is_web or is_other or (is_foreign(made) and not is_own)
         if run.is_long_before(matched):
             return True
@@ -544,6 +553,13 @@ class LineParser:
             bool(made) or record.message.startswith(STOPPING)
         )
         return is_over or (is_stop and run.is_restarted(record))
+
+    def _is_of_trainer(self, matched: Matched) -> bool:
+        """Whether a line is of a process beside those with an engine, which are stages or
+        servers: another actor of Ray, or a program that imports vLLM."""
+        rule, record = matched.rule, matched.record
+        is_beside = record.actor is not None or rule.name in IMPORTING
+        return bool(self._stages) and record.stage is None and is_beside and not rule.starts
 
     def _add_process(self, run: OpenRun, rule: LineRule, pid: int) -> None:
         """Note that a process belongs to a run."""
@@ -633,6 +649,8 @@ class LineParser:
         """Another start-up begins with a line, or with the lines before it."""
         time, line = matched.time, matched.line
         self._counted.clear()
+        if matched.record.stage is not None:
+            self._withdraw_importer(matched.record.stage)
         if self._stream.run is not None:
             self._stream.run.end_before_gaps()
         for ended in self._stream.begin_next(time):

@@ -291,8 +291,13 @@ class OpenRun:
     @property
     def is_import(self) -> bool:
         """Whether all lines so far are of a process without a name that imports vLLM."""
-        is_bare = not (self.pids or self.has_engine or self._openings)
-        return is_bare and self.above_engine <= IMPORTING
+        return self.has_imports_alone and not self.pids
+
+    @property
+    def has_imports_alone(self) -> bool:
+        """Whether all lines so far are of processes that import vLLM."""
+        is_begun = self.has_engine or self._openings
+        return not is_begun and self.above_engine <= IMPORTING
 
     @property
     def is_excerpt(self) -> bool:
