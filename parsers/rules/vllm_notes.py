@@ -310,6 +310,12 @@ NOTE_RULES: tuple[LineRule, ...] = (
         # What `v1/attention/backends/utils.py`, `api_router.py` and `env_override.py` announce.
         r"`\w{1,60}` (?:environment )?variable detected\. Setting KV cache layout to |"
         r"wake up the engine with tags: |NCCL_CUMEM_ENABLE is set to \S{1,20}, skipping|"
+        # `kv_connector/utils.py`, `kv_connector_model_runner_mixin.py`; its first number is
+        # that of the blocks in some layouts alone.
+        r"Connectors do not specify a kv cache layout|"
+        r"Allocating a cross layer KV cache of shape \(|"
+        # `model_loader/bitsandbytes_loader.py load_weights`, whose bar follows.
+        r"Loading weights with BitsAndBytes quantization\.|"
         # For each graph, where bars and totals are read (`v1/worker/gpu/cudagraph_utils.py`,
         # `v1/worker/encoder_cudagraph.py`, `compilation/`).
         r"CG Capture: mode=|Capturing a cudagraph on \(|Captured breakable cudagraph for |"
@@ -336,6 +342,12 @@ NOTE_RULES: tuple[LineRule, ...] = (
         "INFO 06-13 21:02:05 [api_router.py:39] wake up the engine with tags: None",
         "INFO 06-13 21:02:05 [env_override.py:17] NCCL_CUMEM_ENABLE is set to 0, skipping "
         "override. This may increase memory overhead with cudagraph+allreduce",
+        "INFO 04-12 18:36:24 [utils.py:114] Connectors do not specify a kv cache layout, "
+        "defaulting to NHD.",
+        "INFO 04-12 18:36:24 [kv_connector_model_runner_mixin.py:243] Allocating a cross "
+        "layer KV cache of shape (13268, 12, 12, 16, 128)",
+        "INFO 04-12 18:36:24 [loader.py:1155] Loading weights with BitsAndBytes "
+        "quantization. May take a while ...",
         "DEBUG 11-28 03:22:50 [cudagraph_utils.py:470] CG Capture: mode=FULL, "
         "batch_desc=BatchExecutionDescriptor(cg_mode=FULL, num_tokens=64)",
         "DEBUG 11-28 03:22:40 [backends.py:406] Store the 3-th graph for compile range"
