@@ -114,6 +114,8 @@ _LOOKED_AT = {"rocm.py": "rocm"}
 graphs are none for CUDA either."""
 _WORDS = {
     "[ROCm] ": "rocm",
+    "Using legacy triton_kernels on ROCm": "rocm",
+    "[aiter] ": "rocm",
     "xpu kernel ": "xpu",
     "bfloat16 is not fully supported on XPU": "xpu",
     "ACL graph ": "ascend",
@@ -125,8 +127,9 @@ _WORDS = {
     "Using custom scheduler class vllm_ascend": "ascend",
 }
 """Beginnings of lines that one platform alone prints, to that platform: vLLM
-`layers/activation.py`, `ops/topk_topp_sampler.py`, `platforms/cpu.py` and `config/
-scheduler.py`, vllm-ascend `platform.py`, tpu-inference `__init__.py`."""
+`layers/activation.py`, `fused_moe/gpt_oss_triton_kernels_moe.py`, `ops/
+topk_topp_sampler.py`, `platforms/cpu.py` and `config/scheduler.py`, aiter, vllm-ascend
+`platform.py`, tpu-inference `__init__.py`."""
 _NO_CUDA = "Skipping CuTeDSL warmup on non-CUDA platform"
 """Beginning of a line that all platforms but CUDA print (vLLM `warmup/cutedsl_warmup.py`)."""
 _TELLING = (NOT_THERE, _NO_CUDA, *_WORDS)

@@ -42,6 +42,9 @@ def test_words_that_rocm_shares_are_a_guess(log, kind, is_guess):
          "per-request generators. Falling back to PyTorch-native implementation.", "xpu"),
         ("logger.py:75] Environment variable VLLM_CPU_KVCACHE_SPACE (GiB) for CPU backend "
          "is not set, using 4 by default.", "cpu"),
+        ("gpt_oss_triton_kernels_moe.py:56] Using legacy triton_kernels on ROCm", "rocm"),
+        ("core.py:66] Waiting for init message from front-end.\n[aiter] import "
+         "[module_moe_asm] under /opt/aiter/jit/module_moe_asm.so", "rocm"),
     ],
 )  # fmt: skip
 def test_a_line_that_one_platform_prints_shows_the_device(line, device):
