@@ -181,8 +181,11 @@ def _shared_settings(event: ConfigRecorded) -> dict[str, Any]:
 def begins_inside(matched: Matched) -> bool:
     """Whether a line is of a process that an engine or its server starts, and not the
     first one that it prints of its engine (vLLM `v1/engine/utils.py`, `v1/executor/
-    multiproc_executor.py`): where it is the first of a log, the head is missing."""
+    multiproc_executor.py`), or states that one is ready: where it is the first of a log,
+    the head is missing."""
     record = matched.record
+    if any(isinstance(item, ServerReady) for item in matched.made):
+        return True
     is_child = record.pid is not None and record.actor is None
     is_child = is_child and (record.process or "").startswith(_CHILDREN)
     return is_child and not matched.rule.starts

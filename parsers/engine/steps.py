@@ -532,6 +532,8 @@ def open_stage(state: RankState) -> list[Event]:
 
 
 def _stage_of(bar: BarUpdate) -> str:
+    if "Pre-compiling" in bar.name:
+        return "kernel_build"
     return "load_weights" if "oading " in bar.name else "kernel_warmup"
 
 

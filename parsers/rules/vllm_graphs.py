@@ -103,7 +103,10 @@ BAR_NAMES = (
     r"JIT kernel warmup \(\d{1,9} compile keys\)|Compiling CuTeDSL kernels|"
     r"DeepGEMM warmup|DeepGemm\([^)]{0,60}\) warmup(?: \([^)]{0,60}\){1,2})?"
     r"(?: \[[^\]]{0,60}\])?|"
-    r"DeepGemmExperts GEMM warmup \(MAX_M=\d{1,9}\)"
+    r"DeepGemmExperts GEMM warmup \(MAX_M=\d{1,9}\)|"
+    # For each layer, once it has its weights (`layers/attention/mla_attention.py`,
+    # `v1/attention/backends/mla/common.py process_weights_after_loading`).
+    r"\[Aiter Triton\] Pre-compiling \w{1,9} BMM kernel"
 )
 
 GRAPH_RULES: tuple[LineRule, ...] = (
@@ -154,6 +157,11 @@ GRAPH_RULES: tuple[LineRule, ...] = (
                 "done": 43,
             },
         ),
+        Sample(
+            "[Aiter Triton] Pre-compiling fp8 BMM kernel:  45%|████▌     | 461/1024 "
+            "[00:10<00:12, 45.12it/s]",
+            {"name": "[Aiter Triton] Pre-compiling fp8 BMM kernel", "done": 461},
+        ),
         anywhere=True,
         hint=(
             "Capturing ",
@@ -167,6 +175,7 @@ GRAPH_RULES: tuple[LineRule, ...] = (
             "DeepGEMM warmup",
             "DeepGemm(",
             "DeepGemmExperts GEMM warmup",
+            "[Aiter Triton] Pre-compiling",
         ),
     ),
     line_rule(

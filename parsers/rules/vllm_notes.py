@@ -314,6 +314,8 @@ NOTE_RULES: tuple[LineRule, ...] = (
         # that of the blocks in some layouts alone.
         r"Connectors do not specify a kv cache layout|"
         r"Allocating a cross layer KV cache of shape \(|"
+        # vLLM 0.6 to 0.8 `config.py`; CUDA graphs are off as the setting above states.
+        r"To see benefits of async output processing, enable CUDA graph|"
         # `model_loader/bitsandbytes_loader.py load_weights`, whose bar follows.
         r"Loading weights with BitsAndBytes quantization\.|"
         # For each graph, where bars and totals are read (`v1/worker/gpu/cudagraph_utils.py`,
@@ -346,6 +348,9 @@ NOTE_RULES: tuple[LineRule, ...] = (
         "defaulting to NHD.",
         "INFO 04-12 18:36:24 [kv_connector_model_runner_mixin.py:243] Allocating a cross "
         "layer KV cache of shape (13268, 12, 12, 16, 128)",
+        "WARNING 03-10 22:48:08 config.py:642] To see benefits of async output processing, "
+        "enable CUDA graph. Since, enforce-eager is enabled, async output processor cannot "
+        "be used",
         "INFO 04-12 18:36:24 [loader.py:1155] Loading weights with BitsAndBytes "
         "quantization. May take a while ...",
         "DEBUG 11-28 03:22:50 [cudagraph_utils.py:470] CG Capture: mode=FULL, "

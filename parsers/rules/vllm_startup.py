@@ -174,6 +174,20 @@ CONFIG_RULES: tuple[LineRule, ...] = (
         hint=(" version ", "vLLM API server version"),
     ),
     line_rule(
+        "device_of_dtype",
+        # `config/model.py _get_and_verify_dtype`; that of a CPU has no capability, and no name.
+        r"Your device '(?P<device>[^'\n]{1,100})' \(with compute capability \d{1,2}\.\d\) "
+        r"doesn't support torch\.",
+        lambda match: ConfigRecorded(device_name=match["device"]),
+        Sample(
+            "(APIServer pid=5332) WARNING 01-12 06:14:26 [model.py:1682] Your device 'Tesla "
+            "T4' (with compute capability 7.5) doesn't support torch.bfloat16. Falling back "
+            "to torch.float16 for compatibility.",
+            {"device_name": "Tesla T4", "device_kind": None},
+        ),
+        startup_only=True,
+    ),
+    line_rule(
         "arguments",
         r"non-default args: (?P<rest>\{.*)",
         _arguments,

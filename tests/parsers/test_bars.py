@@ -456,3 +456,22 @@ def test_a_bar_of_another_engine_begins_no_start():
     assert events(bar)
     stated = "[2026-08-01 22:25:21] server_args=ServerArgs(model_path='a/b', tokenizer_path='a')\n"
     assert not read(stated + bar)[0]
+
+
+PRECOMPILED = "[Aiter Triton] Pre-compiling fp8 BMM kernel: {}/1024 [00:{}<00:00, 34.13it/s]\n"
+LOADED = (
+    "INFO 03-01 16:05:00 [gpu_model_runner.py:3619] Starting to load model a/b...\n"
+    "INFO 03-01 16:05:20 [default_loader.py:308] Loading weights took 20.00 seconds\n"
+    + PRECOMPILED.format("100%|##| 1024", "30")
+    + PRECOMPILED.format("  0%|  | 0", "00")
+    + PRECOMPILED.format("100%|##| 1024", "10")
+    + "INFO 03-01 16:06:03 [gpu_model_runner.py:3716] Model loading took 9.4922 GiB memory "
+    "and 62.97 seconds\n"
+)
+
+
+def test_kernels_compiled_for_each_layer_while_a_model_loads_are_built():
+    summary = summary_of(events(LOADED))
+    phases = {part["name"]: part["duration_s"] for part in summary["time"]["phases"]}
+    assert phases["kernel_build"] == pytest.approx(40.0)
+    assert phases["load_model"] < 5

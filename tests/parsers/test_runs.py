@@ -820,6 +820,17 @@ def test_the_servers_of_a_trainer_are_starts_of_their_own():
     assert [each and each["seconds"] for each in found] == [10.5, 11.5]
 
 
+def test_of_a_server_whose_first_line_is_that_it_is_ready_the_start_is_not_known():
+    """verl's first server states the configuration of its engine when that was made."""
+    (found,) = read(
+        "(vLLMHttpServer pid=10) INFO:2026-03-26 21:59:06,589:Initializing a V1 LLM engine "
+        "with config: model='a/b', device_config=cuda\n"
+    )[0].values()
+    times = summary_of(found)["time"]
+    assert times["ready_at"] is not None
+    assert (times.get("ready_s"), times["is_excerpt"]) == (None, True)
+
+
 IMPORTED = (
     "INFO 04-21 06:00:00 [__init__.py:239] Automatically detected platform cuda.\n"
 )
