@@ -1015,3 +1015,19 @@ def test_what_a_log_shipper_dates_is_of_the_engine_without_a_head_too():
         f"2026-07-16T10:00:{n * 5:02}Z {each}\n" for n, each in enumerate(lines)
     )
     assert summary_of(events(text))["time"]["wall_s"] == 10.0
+
+
+WITH_RUN = """\
+INFO 03-09 12:54:47 [gpu_model_runner.py:4344] Model loading took 13.04 GiB memory and 5.44 seconds
+INFO 03-09 12:54:57 [backends.py:973] Dynamo bytecode transform time: 5.72 s
+INFO 03-09 12:55:17 [backends.py:386] Compiling a graph for compile range (1, 4096) takes 20.06 s
+INFO 03-09 13:05:21 [monitor.py:35] torch.compile and initial profiling run took 629.93 s in total
+INFO 03-09 13:05:28 [gpu_worker.py:424] Available KV cache memory: 2.43 GiB
+"""
+
+
+def test_the_run_behind_a_compilation_is_none_of_it_where_one_total_states_both():
+    summary = summary_of(events(WITH_RUN, year=2026))
+    phases = {part["name"]: part["duration_s"] for part in summary["time"]["phases"]}
+    assert phases["compile"] == pytest.approx(25.93, abs=0.1)
+    assert phases["profile_run"] == pytest.approx(611.0, abs=0.1)

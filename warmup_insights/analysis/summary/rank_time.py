@@ -675,6 +675,12 @@ class RankTime:
                 and self._is_sum(time, duration_s)
             ):
                 return self.note_time(time)
+        compiled = self.ended.get("compile", -math.inf)
+        if event.what == "total_with_profile_run" and time - duration_s <= compiled:
+            # Behind the last line of the compilation the model runs (`monitor.py`).
+            self.spans.append(Span("compile", time - duration_s, compiled, BOUNDED))
+            self.end("profile_run", time, time - compiled)
+            return self.begin("profile_run", time)
         self.end("compile", time, duration_s)
 
     def _is_sum(self, time: float, duration_s: float) -> bool:
