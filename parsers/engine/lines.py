@@ -559,7 +559,12 @@ class LineParser:
         servers: another actor of Ray, or a program that imports vLLM."""
         rule, record = matched.rule, matched.record
         is_beside = record.actor is not None or rule.name in IMPORTING
-        return bool(self._stages) and record.stage is None and is_beside and not rule.starts
+        return (
+            bool(self._stages)
+            and record.stage is None
+            and is_beside
+            and not rule.starts
+        )
 
     def _add_process(self, run: OpenRun, rule: LineRule, pid: int) -> None:
         """Note that a process belongs to a run."""

@@ -458,7 +458,9 @@ def test_a_bar_of_another_engine_begins_no_start():
     assert not read(stated + bar)[0]
 
 
-PRECOMPILED = "[Aiter Triton] Pre-compiling fp8 BMM kernel: {}/1024 [00:{}<00:00, 34.13it/s]\n"
+PRECOMPILED = (
+    "[Aiter Triton] Pre-compiling fp8 BMM kernel: {}/1024 [00:{}<00:00, 34.13it/s]\n"
+)
 LOADED = (
     "INFO 03-01 16:05:00 [gpu_model_runner.py:3619] Starting to load model a/b...\n"
     "INFO 03-01 16:05:20 [default_loader.py:308] Loading weights took 20.00 seconds\n"
