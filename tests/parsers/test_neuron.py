@@ -136,7 +136,9 @@ INFO 06-27 02:17:08 [kv_cache_utils.py:1307] GPU KV cache size: 132,096 tokens
 
 
 def test_a_module_is_compiled_from_the_line_before_the_dots_of_its_compiler():
-    phases = summary_of(events(COMPILED, year=2026))["time"]["phases"]
+    summary = summary_of(events(COMPILED, year=2026))
+    phases = summary["time"]["phases"]
+    assert [part["what"] for part in summary["compile"]["parts"]] == ["module"] * 2
     took = {part["name"]: part["duration_s"] for part in phases}["compile"]
     assert took == pytest.approx(5 * 60 + 20.9 + 2 * 60 + 30, abs=0.1)
 

@@ -54,7 +54,8 @@ OF_BUILD = (CompileFinished, EngineInitialized, Note, PhaseMarked)
 
 def compiled(built: KeptEvents) -> CompileFacts | None:
     """The section; None when no event mentions a compilation."""
-    parts = [copied(event, CompilePart) for event in built.of(CompileFinished)]
+    found = _each_module_once(built.of(CompileFinished))
+    parts = [copied(event, CompilePart) for event in found]
     marks = [mark for mark in built.all(PhaseMarked) if mark.name == "compile"]
     directory = _first(mark.path for mark in marks if mark.edge == "start")
     saved_to = _first(mark.path for mark in marks if mark.edge != "start")
@@ -80,6 +81,20 @@ def compiled(built: KeptEvents) -> CompileFacts | None:
         seconds=seconds, cache=cache, parts=parts, directory=directory,
         saved_to=saved_to, key=dict(key or {}), factors=dict(factors or {}),
     )  # fmt: skip
+
+
+def _each_module_once(events: Iterable[CompileFinished]) -> list[CompileFinished]:
+    """Without what a compiler states right above the line that names its module (AWS Neuron):
+    that has a time, and its own has none."""
+    found: list[CompileFinished] = []
+    for event in events:
+        before = found[-1] if found else event
+        is_named = before.what == event.what == "module" and event.time is not None
+        is_next = (event.line or 0) - (before.line or 0) == 1
+        if is_named and is_next and before.time is None and not event.from_cache:
+            found.pop()
+        found.append(event)
+    return found
 
 
 def _first(values: Iterable[Any]) -> Any:
