@@ -178,7 +178,7 @@ CONFIG_RULES: tuple[LineRule, ...] = (
         # `config/model.py _get_and_verify_dtype`; that of a CPU has no capability, and no name.
         r"Your device '(?P<device>[^'\n]{1,100})' \(with compute capability \d{1,2}\.\d\) "
         r"doesn't support torch\.",
-        lambda match: ConfigRecorded(device_name=match["device"]),
+        lambda match: ConfigRecorded(device_name=text_of(match["device"])),
         Sample(
             "(APIServer pid=5332) WARNING 01-12 06:14:26 [model.py:1682] Your device 'Tesla "
             "T4' (with compute capability 7.5) doesn't support torch.bfloat16. Falling back "
