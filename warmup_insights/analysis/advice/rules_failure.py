@@ -54,6 +54,9 @@ _UNNAMED = re.compile(
     r".{0,100}(?:failed to start|handler failed|hit an exception|fatal error))"
 )
 """A heading without the error that it announces."""
+_FOR_MEMORY = re.compile(r"(?i)out of memory|oom[-_ ]?kill")
+"""What ended a process for the memory of its host or container, as the kernel, Slurm and
+Kubernetes print it."""
 _CRASHED = re.compile(r"Failed core proc\(s\): \{.{0,400}': -(4|6|7|8|11)\b")
 """Exit codes of engine cores that crashed (vLLM `v1/engine/utils.py wait_for_engine_startup`)."""
 _QUOTES = re.compile(r"Worker failed with error '\w")
@@ -242,7 +245,6 @@ def killed(facts: RunFacts, found: Failed) -> Iterator[Finding]:
     """The process was killed from outside, in its start or while it served."""
     seconds = facts.figure("wall_s")
     numbers = numbers_at(facts, found)
-    is_full = _FOR_MEMORY.search(found.message) is not None
     when = " while it served" if found.is_serving else ", before it was ready"
     if not found.is_serving:
         done = sum(row.warmed for row in facts.rows)
@@ -252,6 +254,15 @@ def killed(facts: RunFacts, found: Failed) -> Iterator[Finding]:
             when = f" {format_duration(seconds)} after its first line"
             when += f" after {done} of {total} buckets" if total else ""
             when += ", before it was ready"
+    if _FOR_MEMORY.search(found.message):
+        yield finding_of(
+            facts,
+            f"The process was killed for lack of host memory{when}{found.where}.",
+            numbers,
+            [MORE_HOST],
+            "the process is not ended, where this is enough; no figure shows how much it needs",
+        )
+        return
     look = Way(
         f"look for who did it: {_KERNEL}, `kubectl describe pod` (OOMKilled, a probe)",
         "the log does not hold the cause; a recorder would not either: nothing runs after "
@@ -265,15 +276,6 @@ def killed(facts: RunFacts, found: Failed) -> Iterator[Finding]:
             f"a hanging start is found later; {probe.longest_s:.0f} s is the longest seen",
         )
     ]  # fmt: skip
-    if is_full:
-        yield finding_of(
-            facts,
-            f"The process was killed for lack of host memory{when}{found.where}.",
-            numbers,
-            [MORE_HOST],
-            "the process is not ended, where this is enough; no figure shows how much it needs",
-        )
-        return
     yield finding_of(
         facts,
         f"The process was killed{when}{found.where}.",
@@ -282,11 +284,6 @@ def killed(facts: RunFacts, found: Failed) -> Iterator[Finding]:
         "tells a lack of host memory from a probe or a person",
         tuple(probe.yaml().splitlines()) if probe else (),
     )
-
-
-_FOR_MEMORY = re.compile(r"(?i)out of memory|oom[-_ ]?kill")
-"""What ended a process for the memory of its host or container, as the kernel, Slurm and
-Kubernetes print it."""
 
 
 _TERMINATED = re.compile(

@@ -68,6 +68,7 @@ UNSEEN = "starting"
 """The stage of a run of which no line shows one."""
 OF_USE = 4096
 """Tokens: a length below this and an eighth of the one wanted serves another purpose."""
+_AT_LEAST = "at least "
 _HAD_MEMORY = "which has its memory already"
 LENGTH_STEP = 16
 """Lengths are rounded down to whole KV blocks."""
@@ -642,7 +643,7 @@ def out_of_memory(facts: RunFacts, found: Failed) -> Iterator[Finding]:
     shortfall = _shortfall(found, trend, len(missing))
     bound = ""
     if _is_of_graphs(facts, found):
-        bound = "at least "
+        bound = _AT_LEAST
     elif trend is None and found.free_bytes is None:
         bound = "at most "
     if shortfall is not None:
@@ -666,7 +667,7 @@ def _effect(first: Way, shortfall: float | None, bound: str) -> str:
     room = format_bytes(shortfall)
     if any(name in first.suggestion for name in _COMPUTED):
         return f"{room} of room at least, as much as was missing" + (
-            " for this graph; those that follow need more" if "least" in bound else ""
+            " for this graph; those that follow need more" if bound == _AT_LEAST else ""
         )
     return f"{bound}{room} were missing; whether this is as much no figure shows"
 
