@@ -96,6 +96,7 @@ def in_order(lines):
         yield line.replace(record.stamp, time)
 
 
+@pytest.mark.long
 def test_fields_are_those_of_the_rules(lnav, tmp_path):
     lines = list(logged())
     tables = {f"vllm_{rule.name}" for rule, *_ in lines}

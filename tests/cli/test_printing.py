@@ -89,6 +89,7 @@ def test_a_full_disk_is_one_sentence():
     ]
 
 
+@pytest.mark.long
 @pytest.mark.skipif(sys.platform == "win32", reason="no such signal")
 @pytest.mark.parametrize("option", ["--buckets", "--events"])
 def test_a_closed_pipe_ends_it_as_other_programs(option):
@@ -101,6 +102,7 @@ def test_a_closed_pipe_ends_it_as_other_programs(option):
     assert (done.returncode, done.stderr) == (128 + signal.SIGPIPE, b"")
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(("value", "has_colours"), [("", True), ("1", False)])
 def test_no_color_switches_colours_off(value, has_colours):
     env = {**os.environ, "NO_COLOR": value, "TERM": "xterm"}

@@ -90,6 +90,7 @@ def test_a_sweep_in_which_everything_fails_exits_1(tmp_path):
     assert sweep(tmp_path / "s.db", "--graph-reserved-mem", "1").exit_code == 1
 
 
+@pytest.mark.long
 def test_variables_and_options_reach_the_engine(tmp_path):
     db = tmp_path / "s.db"
     result = sweep(
@@ -237,6 +238,7 @@ def children_of(program):
     return [line for line in found.stdout.splitlines() if str(program) in line]
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("mode", ["ready", "deaf"])
 def test_a_server_is_stopped_when_it_is_ready(tmp_path, monkeypatch, mode):
     """With an interrupt, and by force where that is ignored; workers end as well."""

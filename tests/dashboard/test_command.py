@@ -27,6 +27,8 @@ from warmup_insights.model.figures import BY_NAME, format_figure
 from warmup_insights.storage import EventStore
 from warmup_insights.units import format_percent
 
+pytestmark = pytest.mark.long
+
 RUNS = ("recorded 0", "recorded 1", "recorded 2")
 
 

@@ -171,6 +171,7 @@ CHECKS = {
 """What a tab shows besides headlines, by its title."""
 
 
+@pytest.mark.long
 def test_every_tab_of_every_run(monkeypatch, known):
     database, summaries = known
     app = open_page(monkeypatch, database, "run", run=DOUBTFUL)

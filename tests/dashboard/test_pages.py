@@ -56,6 +56,7 @@ def texts(app: AppTest) -> str:
     return "\n".join(str(part.value) for part in parts)
 
 
+@pytest.mark.long
 @every_page
 @pytest.mark.parametrize("kind", KINDS)
 def test_no_page_ever_shows_a_trace(monkeypatch, request, kind, page):

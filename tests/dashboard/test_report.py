@@ -109,6 +109,7 @@ def test_reports_have_the_figures_of_the_table(folds):
         check_report(fold)
 
 
+@pytest.mark.long
 def test_every_figure_is_that_of_the_table_and_made_up_ones_are_marked(folds):
     """Of one sample in six; of all in the test that takes long."""
     for fold in folds[::6]:

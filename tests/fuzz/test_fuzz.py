@@ -101,6 +101,7 @@ def test_events_out_of_nothing_are_a_fault(monkeypatch):
     assert "events out of nothing" in findings.broken("file", line)
 
 
+@pytest.mark.long
 def test_time_is_spent_and_counted(monkeypatch, capsys):
     monkeypatch.setattr(importlib.util, "find_spec", lambda name: None)
     assert main(["--seconds", "2", "--json"]) == 0

@@ -71,6 +71,7 @@ def folded(text: bytes, name: str) -> Folded | None:
     return end.runs[max(end.runs)] if end.runs else None
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("log", REPLAYED, ids=lambda path: path.stem)
 def test_the_state_is_right_at_every_moment(log):
     text = log.read_bytes()

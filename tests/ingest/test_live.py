@@ -20,6 +20,8 @@ from warmup_insights.ingest.live import LiveStart, LiveState
 from warmup_insights.ingest.log import read_log
 from warmup_insights.ingest.outcome import Options
 
+pytestmark = pytest.mark.long
+
 LOG = ROOT / "sample_logs" / "vllm-fork" / "warmup_doc_capture.log"
 STEP = "INFO 08-01 22:27:{:02} model_runner.py:1066] [Warmup][Prompt][{}/24] batch_size:2 seq_len:1024 free_mem:55.43 GiB"
 CORE = "(EngineCore pid=7) {} 10-16 10:00:{:02} "

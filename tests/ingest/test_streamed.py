@@ -48,6 +48,7 @@ def ingest(db: Path, path: str, jobs: int, watcher=None):
     return outcome
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("path", SAMPLES[:: len(SAMPLES) // 2], ids=lambda p: p.name)
 def test_samples_give_the_same_database(tmp_path, path, helped):
     alone = ingest(tmp_path / "alone.db", str(path), 1)
@@ -129,6 +130,7 @@ def read_half_then_die(path, options, target):
             list(write_parts(out, [part]))
 
 
+@pytest.mark.long
 def test_what_cannot_be_read_is_a_sentence(tmp_path, monkeypatch):
     """Also when it goes away between the first look and the reading."""
     (path,) = write_logs(tmp_path / "logs", 1)

@@ -140,6 +140,7 @@ LABELS = ("0: ", " 3: ", "[1,0]<stdout>:", "vllm.log:", "{} ", "E   ")
 """`srun --label`, Open MPI, `grep -H`, `logcli`, pytest."""
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("label", LABELS)
 def test_the_first_lines_have_a_label_as_those_that_show_it(label: str):
     for name, dated in plain().items():
@@ -234,6 +235,7 @@ UNSTAMPED = {
 """Their times are not read: the lines have those of the engine alone."""
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("name", [*STAMPED, *UNSTAMPED])
 def test_a_store_of_logs_gives_out_what_it_was_given(name: str):
     for log, dated in plain().items():

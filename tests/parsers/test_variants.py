@@ -17,6 +17,8 @@ from tests.helpers import REAL_LOGS, ROOT, folded, read, some_of
 from warmup_insights.model.figures import FIGURES
 from warmup_insights.model.summary import RunSummary
 
+pytestmark = pytest.mark.long
+
 SIZE = 200_000
 """Larger logs are left out: they would take most of the time."""
 STAMP = re.compile(r"(?<!\d)(\d\d)-(\d\d) (\d\d):(\d\d):(\d\d)(?!\d)")

@@ -46,6 +46,7 @@ def test_the_end_of_the_program_stores_what_waits(tmp_path):
     assert indexes(events_of(path)) == list(range(5000))
 
 
+@pytest.mark.long
 def test_a_full_queue_at_the_end_neither_hangs_nor_loses(tmp_path):
     path = tmp_path / "a.db"
     result = run_program(

@@ -78,6 +78,7 @@ def test_long_prompts_run_in_parts_with_context(plain):
     assert any(event.shape[2] > 0 for event in used)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     "changes",
     [
@@ -135,6 +136,7 @@ def test_lazy_captures_only_what_is_used_and_each_once():
     assert all(event.time > ready for event in of_kind(events, GraphCaptured))
 
 
+@pytest.mark.long
 def test_delayed_captures_the_largest_first_then_the_step_at_hand_or_the_largest():
     """The rule of the proposal, replayed over the steps that really ran."""
     session, events = serve(capture_strategy="delayed", budget=400 * MIB)
@@ -162,6 +164,7 @@ def test_delayed_captures_the_largest_first_then_the_step_at_hand_or_the_largest
     assert next(later, None) is None
 
 
+@pytest.mark.long
 def test_capturing_is_switched_off_when_all_is_captured():
     longer = replace(WORK, num_prompts=14)
     _, events = serve(longer, capture_strategy="delayed", budget=400 * MIB)
@@ -217,6 +220,7 @@ def test_the_sampler_hears_when_the_batch_changed(monkeypatch):
     assert [changed for _, _, changed in seen] == [True, True, True, False]
 
 
+@pytest.mark.long
 def test_every_used_bucket_covers_its_step():
     _, events = serve()
     for event in of_kind(events, BucketUsed):

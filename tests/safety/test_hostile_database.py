@@ -122,6 +122,7 @@ SMALL = [
 ]
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(("table", "column"), COLUMNS, ids=map(".".join, COLUMNS))
 def test_hostile_rows_are_shown_or_are_a_sentence(
     table, column, template, database, tmp_path, monkeypatch

@@ -25,6 +25,8 @@ from warmup_insights.ingest.find import find_files
 from warmup_insights.ingest.single import ingest_file, ingest_path
 from warmup_insights.storage import EventStore
 
+pytestmark = pytest.mark.long
+
 LOG = (ROOT / "sample_logs" / "vllm-fork" / "warmup_doc_capture.log").read_bytes()
 MIB = 1 << 20
 

@@ -14,6 +14,8 @@ from warmup_insights.vllm_plugin.session import Session
 from warmup_insights.vllm_plugin.settings import Settings
 from warmup_insights.vllm_plugin.state import CollectorClock
 
+pytestmark = pytest.mark.long
+
 
 @pytest.fixture
 def clock():

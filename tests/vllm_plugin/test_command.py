@@ -37,6 +37,8 @@ from warmup_insights.vllm_plugin import launch, settings
 from warmup_insights.vllm_plugin.check import Finding
 from warmup_insights.vllm_plugin.settings import Settings, read_settings
 
+pytestmark = pytest.mark.long
+
 COMMAND = [sys.executable, "-m", "warmup_insights", "vllm"]
 
 
