@@ -17,7 +17,7 @@ GIB = 2**30
 MODE = SimpleNamespace(name="DYNAMO_TRACE_ONCE")
 
 
-def make_worker(path, *, is_set=True, mode=MODE, loads=False):
+def make_worker(path, *, is_set=True, mode=MODE, loads=False, free=16 * GIB):
     """A worker and its runner, watched, and the events of the session."""
     session, events = session_with_list()
 
@@ -46,6 +46,13 @@ def make_worker(path, *, is_set=True, mode=MODE, loads=False):
         )
         requested_cpu_memory = 8 * GIB
 
+        def __init__(self, vllm_config=None, rank=0):
+            if self.requested_cpu_memory > free:
+                raise ValueError(
+                    f"Available memory on node 0 ({free / GIB:.2f}/16.0 GiB) on startup is "
+                    "less than desired CPU memory utilization (0.5, 8.0 GiB)."
+                )
+
         def init_device(self):
             pass
 
@@ -64,10 +71,14 @@ def make_worker(path, *, is_set=True, mode=MODE, loads=False):
     watch_class(
         session,
         Worker,
-        init_device=workers.cpu_device,
+        __init__=workers.cpu_init,
+        init_device=workers.worker_device,
         determine_available_memory=workers.cpu_memory,
     )
-    return Worker(), events
+    try:
+        return Worker(), events
+    except ValueError:
+        return None, events
 
 
 def test_a_first_start_compiles_in_the_warm_up(tmp_path):
@@ -76,7 +87,11 @@ def test_a_first_start_compiles_in_the_warm_up(tmp_path):
     worker.init_device()
     worker.determine_available_memory()
     [budget] = of_kind(events, "memory_budget_set")
-    assert fields(budget) == {"kv_cache_bytes": GIB}
+    assert fields(budget) == {
+        "kv_cache_bytes": GIB,
+        "total_bytes": 16 * GIB,
+        "gpu_memory_utilization": 0.5,
+    }
     summary = folded(events, source_kind="recorder").summary
     assert summary.device.kind == "cpu"
     assert (summary.start.kind, summary.start.caches) == ("cold", {"aot": "missed"})
@@ -108,7 +123,24 @@ def test_a_share_of_the_memory_is_recorded_where_no_size_was_set(tmp_path):
     worker, events = make_worker(tmp_path / "model", is_set=False)
     worker.determine_available_memory()
     [budget] = of_kind(events, "memory_budget_set")
-    assert fields(budget) == {"kv_cache_bytes": GIB, "usable_bytes": 8 * GIB}
+    assert fields(budget) == {
+        "kv_cache_bytes": GIB,
+        "usable_bytes": 8 * GIB,
+        "total_bytes": 16 * GIB,
+        "consumed_bytes": 7 * GIB,
+        "gpu_memory_utilization": 0.5,
+    }
+
+
+def test_less_free_memory_than_the_share_is_the_failure_of_the_worker(tmp_path):
+    """vLLM's server and engine core raise an error of their own, without the cause."""
+    worker, events = make_worker(tmp_path / "model", free=2 * GIB)
+    assert worker is None
+    summary = folded(events, source_kind="recorder").summary
+    assert summary.device.kind == "cpu"
+    assert summary.failure.kind == "out_of_memory"
+    assert summary.failure.phase == "start_workers"
+    assert summary.failure.free_bytes == 2 * GIB
 
 
 @pytest.mark.parametrize("mode", [None, SimpleNamespace(name="NONE")])

@@ -554,3 +554,36 @@ def test_no_cache_is_its_own_kind_of_failure(listened):
         Core()._initialize_kv_caches(config_of())
     (failure,) = of_kind(events, "failure")
     assert (failure.failure, failure.phase) == ("no_kv_cache", "init_engine")
+
+
+class FakeBackend:
+    """`torch.cuda` or `torch.xpu`, in use or not."""
+
+    def __init__(self, *, is_used):
+        self.is_initialized = lambda: is_used
+
+    def get_device_name(self):
+        return "a device"
+
+    def mem_get_info(self):
+        return 3, 4
+
+
+@pytest.mark.parametrize(
+    ("used", "hip", "kind"),
+    [
+        ("cuda", None, "cuda"),
+        ("cuda", "7.0.1", "rocm"),
+        ("xpu", None, "xpu"),
+        (None, None, None),
+    ],
+)
+def test_the_kind_of_the_device_is_that_in_use(monkeypatch, used, hip, kind):
+    torch = SimpleNamespace(
+        cuda=FakeBackend(is_used=used == "cuda"),
+        xpu=FakeBackend(is_used=used == "xpu"),
+        version=SimpleNamespace(hip=hip),
+    )
+    monkeypatch.setitem(sys.modules, "torch", torch)
+    assert device.kind() == kind
+    assert device.free_and_total() == ((3, 4) if used else (None, None))

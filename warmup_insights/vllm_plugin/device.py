@@ -1,8 +1,8 @@
 """The device as its own libraries report it; nothing is imported, nothing waits.
 
 Only modules that the engine has loaded are used. `mem_get_info` does not wait for the
-device: on CUDA it is the driver's figure of the whole device, on Gaudi the limit of this
-process's pool and what is in use of it.
+device: on CUDA, ROCm and XPU it is the driver's figure of the whole device, on Gaudi the
+limit of this process's pool and what is in use of it.
 """
 
 from __future__ import annotations
@@ -30,18 +30,30 @@ def _backend() -> Any:
     hpu = sys.modules.get(_HPU_MODULE)
     if hpu is not None:
         return hpu
-    cuda = getattr(sys.modules.get("torch"), "cuda", None)
-    try:
-        return cuda if cuda is not None and cuda.is_initialized() else None
-    except _ERRORS:
-        return None
+    torch = sys.modules.get("torch")
+    for backend in (getattr(torch, "cuda", None), getattr(torch, "xpu", None)):
+        try:
+            if backend is not None and backend.is_initialized():
+                return backend
+        except _ERRORS:
+            continue
+    return None
 
 
 def kind() -> str | None:
-    """`hpu` or `cuda`; None where neither is in use."""
+    """`hpu`, `cuda`, `rocm` or `xpu`; None where none of them is in use.
+
+    torch has AMD's devices under the name of CUDA, in a build with a version of HIP.
+    """
     if sys.modules.get(_HPU_MODULE) is not None:
         return "hpu"
-    return "cuda" if _backend() is not None else None
+    backend, torch = _backend(), sys.modules.get("torch")
+    if backend is None:
+        return None
+    if backend is getattr(torch, "xpu", None):
+        return "xpu"
+    is_amd = getattr(getattr(torch, "version", None), "hip", None) is not None
+    return "rocm" if is_amd else "cuda"
 
 
 def name() -> str | None:

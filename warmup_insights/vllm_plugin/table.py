@@ -216,8 +216,13 @@ UPSTREAM = (
     ),
     *_rows(
         "vllm", "vllm.v1.worker.cpu_worker", "CPUWorker",
-        ("init_device", "device, CPU", workers.cpu_device),
+        ("__init__", "rank, CPU", workers.cpu_init),
+        ("init_device", "device, CPU", workers.worker_device),
         ("determine_available_memory", "memory budget, CPU", workers.cpu_memory),
+    ),
+    *_rows(
+        "vllm", "vllm.v1.worker.xpu_worker", "XPUWorker",
+        ("init_device", "device, XPU", workers.worker_device),
     ),
     *_rows(
         "vllm", "vllm.v1.worker.cpu_model_runner", "CPUModelRunner",

@@ -58,10 +58,17 @@ _ORDER = ("PIECEWISE", "FULL")
 """In which order model runner V2 captures (`CudaGraphManager.capture`)."""
 
 
-def worker_init(session: Session, call: Call) -> Watch:
-    """`__init__` of a worker: which rank this process is."""
+def worker_init(session: Session, call: Call, kind: str | None = None) -> Watch:
+    """`__init__` of a worker: which rank this process is, and on which kind of device."""
     session.rank = facts.rank_of(call.arg("vllm_config"), whole(call.arg("rank")))
-    yield
+    if kind is not None:
+        session.emit(ConfigRecorded, device_kind=kind)
+    outcome = yield
+    session.note_failure(outcome, phase="start_workers")
+
+
+cpu_init = partial(worker_init, kind="cpu")
+"""`CPUWorker.__init__`: it fails where less is free than the share that it may take."""
 
 
 def worker_device(session: Session, call: Call) -> Watch:
@@ -325,12 +332,6 @@ def _detail(call: Call) -> str | None:
     return f"size {sizes}, {where}" if isinstance(sizes, int) else where
 
 
-def cpu_device(session: Session, call: Call) -> Watch:
-    """`CPUWorker.init_device`."""
-    yield from session.watch_phase("init_device")
-    session.emit(ConfigRecorded, device_kind="cpu")
-
-
 def cpu_memory(session: Session, call: Call) -> Watch:
     """`CPUWorker.determine_available_memory`: the size that was set, else what is left of
     a share of the host's memory."""
@@ -340,10 +341,16 @@ def cpu_memory(session: Session, call: Call) -> Watch:
     if kv_cache is None:
         return
     worker = call.owner
+    share = attribute(worker, "cache_config.gpu_memory_utilization")
+    requested = bytes_of(worker, "requested_cpu_memory")
     is_set = attribute(worker, "cache_config.kv_cache_memory_bytes") is not None
+    usable = None if is_set else requested
     session.emit(
         MemoryBudgetSet,
-        usable_bytes=None if is_set else bytes_of(worker, "requested_cpu_memory"),
+        total_bytes=round(requested / share) if requested and share else None,
+        usable_bytes=usable,
+        consumed_bytes=None if usable is None else usable - kv_cache,
+        gpu_memory_utilization=share,
         kv_cache_bytes=kv_cache,
     )
 
