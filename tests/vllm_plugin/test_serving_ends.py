@@ -140,7 +140,32 @@ def test_the_error_of_a_core_is_recorded_where_it_is_handled(codes, failures):
     assert {event.message for event in found} <= {"RuntimeError: Executor failed."}
 
 
-@pytest.mark.parametrize(("code", "failure"), [(-9, "killed"), (1, "error")])
+def test_a_worker_that_ends_by_itself_is_the_cause_of_the_error_of_its_core():
+    session, events = session_with_list()
+    worker = ended(-4)
+
+    class EngineCoreProc:
+        model_executor = SimpleNamespace(
+            workers=[SimpleNamespace(proc=ended(-15)), SimpleNamespace(proc=worker)],
+            is_failed=True,
+        )
+
+        def _send_engine_dead(self):
+            pass
+
+    watch_class(session, EngineCoreProc, _send_engine_dead=engine_core.core_failed)
+    try:
+        raise RuntimeError("cancelled")
+    except RuntimeError:
+        EngineCoreProc()._send_engine_dead()
+    [found] = of_kind(events, "failure")
+    text = f"Worker proc {worker.name} died unexpectedly (exit code: -4)"
+    assert (found.message, found.module) == (text, None)
+
+
+@pytest.mark.parametrize(
+    ("code", "failure"), [(-9, "killed"), (1, "error"), (-11, "error")]
+)
 def test_a_worker_that_is_killed_while_it_loads_is_found(code, failure):
     session, events = session_with_list()
 
@@ -154,6 +179,9 @@ def test_a_worker_that_is_killed_while_it_loads_is_found(code, failure):
         WorkerProc.wait_for_ready([SimpleNamespace(proc=ended(code))])
     [found] = of_kind(events, "failure")
     assert (found.failure, found.phase) == (failure, "start_workers")
+    assert found.message.endswith(
+        f"(exit code: {code})" if code < 0 else "initialization failed"
+    )
 
 
 def test_the_error_of_a_worker_is_recorded_where_it_is_raised():

@@ -12,7 +12,7 @@ from __future__ import annotations
 import signal
 import sys
 import time
-from collections.abc import Iterable, Set
+from collections.abc import Iterable, Sequence, Set
 from functools import partial
 from multiprocessing import current_process, parent_process
 from multiprocessing.connection import wait
@@ -261,19 +261,28 @@ def wait_for_workers(session: Session, call: Call) -> Watch:
     if outcome.error is not None:
         workers = _processes(call.arg("unready_proc_handles"))
         is_killed = was_killed(workers)
-        session.note_failure(outcome, phase="start_workers", is_killed=is_killed)
+        # One that ends otherwise has recorded why.
+        of_signal = [worker for worker in _died(workers) if worker.exitcode < 0]
+        session.note_failure(
+            outcome, phase="start_workers", cause=_death(of_signal), is_killed=is_killed
+        )
 
 
 def core_failed(session: Session, call: Call) -> Watch:
     """`EngineCoreProc._send_engine_dead`: called where the error of a core is handled.
 
-    A signal to all processes ends workers before their core.
+    A signal to all processes ends workers before their core. Of a worker that ended by
+    itself the core has an error of its own, at its queue.
     """
     ended = [worker for worker in _workers_of(call.owner) if not worker.is_alive()]
-    codes = {worker.exitcode for worker in ended}
-    if not codes or not codes <= _ORDERED:
-        error = sys.exc_info()[1]
-        session.note_failure(Outcome(error=error), is_killed=was_killed(ended))
+    died = _died(ended)
+    if died or not ended:
+        is_failed = attribute(call.owner, "model_executor.is_failed")
+        session.note_failure(
+            Outcome(error=sys.exc_info()[1]),
+            cause=_death(died) if is_failed else None,
+            is_killed=was_killed(ended),
+        )
     yield
 
 
@@ -322,6 +331,21 @@ def _workers_of(core: Any) -> list[BaseProcess]:
 def _processes(handles: Iterable[Any] | None) -> list[BaseProcess]:
     found = [getattr(handle, "proc", None) for handle in handles or ()]
     return [process for process in found if isinstance(process, BaseProcess)]
+
+
+def _died(processes: Iterable[BaseProcess]) -> list[Any]:
+    """Those that have ended and were not stopped."""
+    return [each for each in processes if each.exitcode not in {None, *_ORDERED}]
+
+
+def _death(died: Sequence[BaseProcess]) -> str | None:
+    """The words of vLLM's `multiproc_executor.py monitor_workers`, which may print them
+    before the exit code is there."""
+    if not died:
+        return None
+    return (
+        f"Worker proc {died[0].name} died unexpectedly (exit code: {died[0].exitcode})"
+    )
 
 
 def was_killed(processes: Iterable[Any]) -> bool:

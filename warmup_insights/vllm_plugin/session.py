@@ -231,12 +231,14 @@ class Session:
         *,
         phase: str | None = None,
         bucket: Bucket | None = None,
+        cause: str | None = None,
         is_killed: bool = False,
     ) -> None:
         """Record the error a call ended with, once however many hooks it passes and
         errors it is wrapped in.
 
-        `is_killed` when it came of a process that was killed.
+        `cause` where the error only follows from it; `is_killed` when it came of a process
+        that was killed.
         """
         if isinstance(outcome.error, KeyboardInterrupt | SystemExit):
             self.note_stop("the program was stopped")
@@ -248,7 +250,7 @@ class Session:
         self._failed = id(error)
         self._ended = "failed"
         free, _ = device.free_and_total()
-        text = facts.text_of(error)[:MESSAGE_LIMIT]
+        text = (cause or facts.text_of(error))[:MESSAGE_LIMIT]
         figures: dict[str, Any] = {"free_bytes": free, **figures_of(text)}
         self.emit(
             Failure,
@@ -256,7 +258,7 @@ class Session:
             message=mask_text(text),
             phase=phase,
             bucket=bucket,
-            module=facts.module_of(error),
+            module=facts.module_of(error) if cause is None else None,
             **figures,
         )
 
