@@ -85,11 +85,13 @@ _NOT_IMPORTED = re.compile(r"(?:ModuleNotFoundError|ImportError): ")
 of its own."""
 _OTHER_END = re.compile(
     r"BrokenPipeError: \[Errno 32\]|ConnectionResetError: \[Errno 104\]|EOFError\b|"
-    r"Fatal Python error: Aborted|zmq\.error\.ZMQError: Operation not supported"
+    r"Fatal Python error: Aborted|zmq\.error\.ZMQError: Operation not supported|"
+    r"RuntimeError: cancelled$"
 )
 """What a process prints when the one that it writes to or reads from has ended, or when
 an error of C++ that is not caught ends it, or behind the close of its own sockets (vLLM 0.6
-`engine/multiprocessing/client.py run_output_handler_loop`)."""
+`engine/multiprocessing/client.py run_output_handler_loop`) or of a queue (vLLM
+`distributed/device_communicators/shm_broadcast.py acquire_read`)."""
 _STATED_PHASES = {
     "while processing method init_device": "init_worker",
     "while processing method load_model": "load_model",
@@ -295,6 +297,9 @@ class Failures:
         """Number of vLLM's line that its server starts, which alone proves no ready one."""
         self._serving_line: int | None = None
         """Number of the first line that proves that a server is ready, more than its engine."""
+        self._is_fatal = False
+        """Whether the loop of an engine ended with an error (vLLM `v1/engine/core.py
+        run_engine_core`)."""
         self._is_stopped = False
         self.has_ended = False
         """Whether the engine failed for good or was stopped on request."""
@@ -377,6 +382,7 @@ class Failures:
                 _STATED_AT_WORK.search(made.message) is not None
             )
             self._heading, self.has_ended = self._heading or cause, True
+            self._is_fatal = self._is_fatal or "encountered a fatal error" in made.message
         else:
             if self._causes and self._names_lookup(cause):
                 self._causes.pop()
@@ -481,7 +487,8 @@ class Failures:
         if self._is_stopped or (made.is_weak and self._is_certain()):
             return []
         self._is_stopped = self.has_ended = True
-        if self._is_gone and "SIGINT" not in made.message:
+        has_failed = self._is_gone or (self._is_fatal and self._has_own_cause)
+        if has_failed and "SIGINT" not in made.message:
             # What is left of the engine is stopped because of it: by SIGTERM (vLLM
             # `v1/utils.py shutdown`). Ctrl-C reaches all processes, in any order.
             return []
@@ -609,6 +616,15 @@ class Failures:
         """Whether the end of a process is what failed."""
         heading = self._heading
         return heading is not None and _GONE.search(heading.message) is not None
+
+    @property
+    def _has_own_cause(self) -> bool:
+        """Whether a logger printed an error that follows from no other one."""
+        return any(
+            cause.behind_heading
+            and not (cause.is_wrapper or cause.is_consequence or cause.is_bare)
+            for cause in self._causes
+        )
 
     def _is_certain(self) -> bool:
         """Whether more than the error of one request was printed."""

@@ -2048,6 +2048,27 @@ def test_a_worker_may_end_by_ctrl_c_before_its_engine_prints_it(number, kind):
     assert folded(events(START + READY + gone)).summary.serving.end.kind == kind
 
 
+@pytest.mark.parametrize(
+    ("cause", "kind"),
+    [
+        ("ValueError: Head dimension 80 is not supported by MLA.", "error"),
+        ("RuntimeError: cancelled", "shutdown"),
+    ],
+)
+def test_an_engine_that_failed_is_stopped_and_was_not_by_request(cause, kind):
+    """A process at whose queue another one ended has an error as well."""
+    failed = "".join(
+        f"(EngineCore pid=7) ERROR 07-16 10:30:00 [core.py:1512] {text}\n"
+        for text in ("EngineCore encountered a fatal error.", cause)
+    )
+    stopped = (
+        "(APIServer pid=1) INFO 07-16 10:30:00 [launcher.py:254] [shutdown] API server: "
+        "shutdown triggered\n"
+    )
+    end = folded(events(START + READY + failed + stopped)).summary.serving.end
+    assert end.kind == kind
+
+
 def test_the_bucket_of_a_failure_is_that_of_the_worker_that_failed():
     """Others are a step ahead, or still before their first one."""
     step = (
