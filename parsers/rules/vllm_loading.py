@@ -120,6 +120,14 @@ LOAD_RULES: tuple[LineRule, ...] = (
         "INFO 11-20 07:31:54 [__init__.py:52] Available plugins for group "
         "vllm.platform_plugins:",
     ),
+    line_rule(
+        "plugin_listed",
+        r"- warmup_insights -> warmup_insights\.vllm_plugin:register$",
+        None,
+        "DEBUG 11-29 13:55:22 [plugins/__init__.py:54] - warmup_insights -> "
+        "warmup_insights.vllm_plugin:register",
+        files=("__init__.py",),
+    ),
     phase_start(
         "triton_looked_for",
         r"Triton (?:is installed(?:,| but) |not installed or not compatible)",

@@ -14,7 +14,7 @@ MAX_SIZE = 1 << 50
 _NO_CACHE_WORDS = (
     "no available memory for the cache blocks", "larger than the available kv cache",
     "larger than the maximum number of tokens that can be stored",
-    "cannot auto-fit max_model_len", "on kv cache allocation is less than requested",
+    "cannot auto-fit max_model_len",
     "of cpu memory reserved for it",
     # tpu-inference `runner/kv_cache_manager.py`, of models with state space layers;
     # `worker/tpu_worker.py determine_available_memory`.
@@ -29,6 +29,7 @@ _MEMORY_WORDS = (
     # `v1/worker/gpu_model_runner.py load_model`, `v1/worker/tpu_model_runner.py`.
     "less than desired gpu memory utilization", "less than desired cpu memory utilization",
     "exceed the desired gpu memory utilization", "is less than the engine's budget",
+    "on kv cache allocation is less than requested",
     "not enough gpu memory", "too large for the current device's hbm memory",
     # torch on CPU and XPU, cuBLAS, the C++ library and the kernel.
     "can't allocate memory", "cannot allocate memory", "out_of_device_memory",
