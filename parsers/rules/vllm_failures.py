@@ -184,13 +184,15 @@ def _refused(match: re.Match[str]) -> list[Made]:
 _ERROR = (
     r"(?:[\w.]{1,140}(?:Error|Exception|Exit)|Exception|DeprecationWarning|[\w.]{1,80}NVMLError_\w{1,40}|[\w.]{1,80}\.(?:exc|exceptions|errors)\.\w{1,60}|"
     r"(?:[\w.]{1,80}\.)?(?:ReadTimeout|ConnectTimeout|TimeoutExpired|RemoteDisconnected|"
-    r"IncompleteRead|BrokenProcessPool|OutOfResources|Timeout|OfflineModeIsEnabled)|ray\.exceptions\.RayTaskError\(\w{1,60}\))"
+    r"IncompleteRead|BrokenProcessPool|OutOfResources|Timeout|OfflineModeIsEnabled)|ray\.exceptions\.RayTaskError\(\w{1,60}\)|"
+    r"socket\.(?:gaierror|herror|timeout)|struct\.error|zlib\.error)"
 )
 """Names of exceptions; some libraries end theirs in another word: requests, httpx, http,
-subprocess, concurrent.futures, triton, torch._dynamo and ray."""
+subprocess, concurrent.futures, triton, torch._dynamo, ray, and Python's older modules."""
 _NAMES = (
     "Error: ", "Exception: ", "DeprecationWarning: ", "Timeout: ", "Expired: ", "Disconnected: ", "IncompleteRead: ",
     "BrokenProcessPool: ", "OutOfResources: ", "OfflineModeIsEnabled: ", "NVMLError_", ".exceptions.", ".errors.", ".exc.", "RayTaskError(",
+    "socket.gaierror: ", "socket.herror: ", "socket.timeout: ", "struct.error: ", "zlib.error: ",
 )  # fmt: skip
 _WITHOUT_TEXT = ("AssertionError", "NotImplementedError", "MemoryError", "EOFError")
 """Errors that are raised without a text."""
@@ -357,6 +359,10 @@ FAILURE_RULES: tuple[LineRule, ...] = (
         Sample(
             "(EngineCore pid=7) RuntimeError: could not find the compiler",
             {"message": "RuntimeError: could not find the compiler"},
+        ),
+        Sample(
+            "socket.gaierror: [Errno -2] Name or service not known",
+            {"message": "socket.gaierror: [Errno -2] Name or service not known"},
         ),
         Sample(
             "(APIServer pid=7) requests.exceptions.ReadTimeout: (ReadTimeoutError("
