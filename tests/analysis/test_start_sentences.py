@@ -170,7 +170,7 @@ def test_settings_of_an_engine_are_of_a_start():
         ("multimodal_warmup", "warming multi-modal inputs"),
         ("unified", "unified buckets"),
         ("validation_warmup", "the validation of the warm-up"),
-        ("server_start", "starting the server"),
+        ("server_start", "preparing for requests"),
     ],
 )
 def test_only_what_has_buckets_warms_them(phase, words):

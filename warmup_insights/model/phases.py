@@ -30,7 +30,7 @@ _WORDS = {
     "decode": "decode buckets", "unified": "unified buckets", "mixed": "mixed batches",
     "multimodal": "multi-modal inputs",
     "defrag_warmup": "warming the defragmenter", "pooler_warmup": "warming the pooler",
-    "encoder_profile": "profiling the encoder", "server_start": "starting the server",
+    "encoder_profile": "profiling the encoder", "server_start": "preparing for requests",
     "multimodal_warmup": "warming multi-modal inputs",
     "speech_warmup": "warming the transcription of speech",
     "chat_template_warmup": "warming the chat template",
