@@ -382,7 +382,9 @@ class Failures:
                 _STATED_AT_WORK.search(made.message) is not None
             )
             self._heading, self.has_ended = self._heading or cause, True
-            self._is_fatal = self._is_fatal or "encountered a fatal error" in made.message
+            self._is_fatal = (
+                self._is_fatal or "encountered a fatal error" in made.message
+            )
         else:
             if self._causes and self._names_lookup(cause):
                 self._causes.pop()
