@@ -98,9 +98,10 @@ _UNPROFILED = "/tpu_inference/worker/"
 
 _FOLDERS = (
     r"(?:-packages/|/modules/(?=transformers_modules/)|"
-    r"/vllm(?:-[a-z]{1,20})?/(?=vllm(?:_[a-z]{1,20})?/))"
+    r"/vllm(?:-[a-z]{1,20})?/(?=vllm(?:_[a-z]{1,20})?/)|/aiter/(?=aiter/))"
 )
-"""What packages lie in: a checkout of vLLM or a plugin has the folder of the package in it."""
+"""What packages lie in: a checkout of vLLM, a plugin or AITER has the folder of the package in
+it."""
 _OF_PACKAGE = re.compile(rf'{_FOLDERS}(\w[\w./]{{1,200}})", line ')
 
 
@@ -886,7 +887,7 @@ FAILURE_RULES: tuple[LineRule, ...] = (
     line_rule(
         "failure_of_a_build",
         # The linker, the compilers of C and CUDA, the shell that starts them.
-        r"(?:\S{1,300}: )?(?:cannot find -l|fatal error: |nvcc fatal|ptxas fatal).{1,300}|"
+        r"(?:\S{1,300}: )?(?:cannot find -l|fatal error: |nvcc fatal|ptxas(?:-blackwell)? fatal).{1,300}|"
         r"ptxas \S{1,100}, line \d{1,6}; fatal   : .{1,300}|"
         r"(?:\S{1,300}: )?error: (?:#error directive: )?\"CUDA compiler and CUDA toolkit headers "
         r"are incompatible.{0,100}|"
@@ -902,6 +903,11 @@ FAILURE_RULES: tuple[LineRule, ...] = (
             "version is '8.4'",
             {"is_detail": True},
         ),
+        Sample(
+            "(EngineCore pid=7) ERROR 07-27 07:27:53 [core.py:1108] ptxas-blackwell fatal   : "
+            "Value 'sm_110a' is not defined for option 'gpu-name'",
+            {"is_detail": True},
+        ),
         levels=(NO_LEVEL, "ERROR"),
         startup_only=True,
         hint=(
@@ -909,6 +915,7 @@ FAILURE_RULES: tuple[LineRule, ...] = (
             ": fatal error: ",
             "nvcc fatal",
             "ptxas fatal",
+            "ptxas-blackwell fatal",
             "; fatal   : ",
             "CUDA compiler and CUDA toolkit headers are incompatible",
             "/bin/sh: ",

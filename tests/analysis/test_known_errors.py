@@ -14,6 +14,39 @@ from warmup_insights.model.failure_text import kind_of_message
 
 NCCL = "torch.distributed.DistBackendError: NCCL error in: ProcessGroupNCCL.cpp:1970, "
 TEXTS = [
+    ("RuntimeError: Error in function 'TrtllmGenBatchedGemmRunner' at /w/some.cu:143: No kernel found "
+     "for the given options: mDtypeA: E2m1", "device_unsupported", "--moe-backend triton or marlin", {}),
+    ("RuntimeError: TopKTopPSamplingFromProb failed with error code some", "device_unsupported",
+     "VLLM_USE_FLASHINFER_SAMPLER=0", {"VLLM_USE_FLASHINFER_SAMPLER": "0"}),
+    ("RuntimeError: Assertion error (/w/.deps/flashmla-src/csrc/sm90/some.cuh:614): Assertion `res == "
+     "CUresult::CUDA_SUCCESS` failed.", "device_unsupported", "VLLM_USE_BREAKABLE_CUDAGRAPH=0", {}),
+    ("RuntimeError: ACL stream synchronize failed, error code:507014", "device_unreachable",
+     "of one release", {}),
+    ("AssertionError: Aiter MLA only supports 16 or 128 number of heads.", "setting_refused",
+     "VLLM_ROCM_USE_AITER_MLA=0", {"VLLM_ROCM_USE_AITER_MLA": "0"}),
+    ("ValueError: AITER FP8 ViT attention requires ROCm.", "setting_refused",
+     "no --mm-encoder-attn-dtype fp8", {}),
+    ("ValueError: mm_encoder_attn_dtype='fp8' requires the FlashInfer cuDNN backend with cuDNN >= 9.17.1 "
+     "on Blackwell (SM 100) or newer.", "setting_refused", "no --mm-encoder-attn-dtype fp8", {}),
+    ("AssertionError: some_mtp only support predict one token now", "setting_refused",
+     "num_speculative_tokens 1", {"num_speculative_tokens": 1}),
+    ("AssertionError: assert is_fa_version_supported(self.fa_version)", "device_unsupported",
+     "of your own", {}),
+    ("TypeError: SomeProcessor.__init__() got multiple values for argument 'tokenizer'",
+     "packages_mismatch", "the transformers that the model was made with", {}),
+    ("TypeError: Invalid type of HuggingFace processor. Expected type: <class 'some.ProcessorMixin'>, but "
+     "found type: <class 'some.PreTrainedTokenizerFast'>", "model_unsupported",
+     "processor_config.json", {}),
+    ("AttributeError: torch._inductor.config.some_switch does not exist", "packages_mismatch",
+     "torch of the version that the release of vLLM requires", {}),
+    ("KeyError: 'mtp.0.ffn.experts.w13_weight_scale'", "model_unsupported", "no --speculative-config",
+     {}),
+    ("KeyError: 'layers.0.ffn.experts.w2_weight_scale'", "model_unsupported", "may hold experts quantised",
+     {}),
+    ("RuntimeError: Invalid thread config: thread_m_blocks = 1, thread_k = -1, thread_n = -1",
+     "setting_refused", "a smaller --tensor-parallel-size", {}),
+    ("triton.some.PTXASError: ptxas-blackwell fatal   : Value 'sm_110a' is not defined for option "
+     "'gpu-name'", "build_failed", "TRITON_PTXAS_BLACKWELL_PATH with the ptxas of CUDA 13.0", {}),
     ("ValueError: Unknown vLLM environment variable detected: VLLM_SOME_NAME", "setting_refused",
      "VLLM_SOME_NAME unset", {}),
     ("ValueError: The quantization method some + other is not supported for the current GPU. Minimum "
@@ -66,7 +99,7 @@ TEXTS = [
     ("ValueError: Load format `some` is not supported", "setting_refused", "--load-format auto",
      {"load_format": "auto"}),
     ("ValueError: Capture size larger than 512 is not supported for full cuda graph.",
-     "setting_refused", "--cuda-graph-sizes 512", {}),
+     "setting_refused", "--max-cudagraph-capture-size 512", {}),
     ("AssertionError: Hidden Size 1000 not in supported list of hidden sizes[2048]",
      "setting_refused", "no --all2all-backend", {}),
     ("AssertionError: Given number of CPU id list ['0-7'] doesn't match local world size 2.",
@@ -166,7 +199,7 @@ TEXTS = [
     ("some.BackendSupportedError: mm_fp4 does not support backend 'some' with capability 120",
      "device_unsupported", "--linear-backend marlin", {}),
     ("RuntimeError: Failed to initialize cutlass TMA WS grouped gemm", "device_unsupported",
-     "--linear-backend (marlin, cutlass)", {}),
+     "--moe-backend triton or marlin", {}),
     ("RuntimeError: Triton Error [HIP]: Code: 101, invalid device ordinal",
      "device_unreachable", "libamdhip64.so that torch loads", {}),
     ("AttributeError: module 'cutlass.some' has no attribute 'Some'", "packages_mismatch",
@@ -263,7 +296,7 @@ TEXTS = [
     ("torch.OutOfMemoryError: CUDA error: out of memory in pin_memory", "host_limit", "memlock", {}),
     ("torch.AcceleratorError: CUDA error: out of memory, cudaHostAlloc", "host_limit", "memlock", {}),
     ("RuntimeError: oneCCL: ze_call.cpp:9 do_call: EXCEPTION: ze error at zeMemOpenIpcHandle, code: "
-     "ZE_RESULT_ERROR_INVALID_ARGUMENT", "ranks_not_connected", "CCL_ZE_IPC_EXCHANGE", {}),
+     "ZE_RESULT_ERROR_INVALID_ARGUMENT", "ranks_not_connected", "CCL_TOPO_P2P_ACCESS=0", {}),
     ("RuntimeError: oneCCL: ze_handle_manager.cpp:9 get_ptr: EXCEPTION: unknown memory type",
      "ranks_not_connected", "expandable_segments", {}),
     ("RuntimeError: [enforce fail at /g/transport/tcp/device.cc:84] ifa != nullptr. Unable to find "
@@ -1142,16 +1175,17 @@ TEXTS = [
 
 
 @pytest.mark.parametrize(
-    "message",
+    ("message", "kind", "is_there"),
     [
-        "ImportError: /x/aiter/jit/module_a.so: undefined symbol: _ZN7ck_tile5abcdeE",
-        "RuntimeError: aiter: One of GPU archs of ['gfx1151'] is invalid or not supported",
+        ("ImportError: /x/aiter/jit/module_a.so: undefined symbol: _ZN7ck_tile5abcdeE", "rocm", True),
+        ("ImportError: /x/aiter/jit/module_a.so: undefined symbol: _ZN7ck_tile5abcdeE", "cuda", False),
+        ("RuntimeError: aiter: One of GPU archs of ['gfx1151'] is invalid or not supported", "rocm", True),
     ],
-)
-def test_a_library_that_does_not_load_or_run_may_be_left_out(message):
-    (finding,) = advise(facts_of(ended("error", message)))
+)  # fmt: skip
+def test_a_library_that_does_not_load_or_run_may_be_left_out(message, kind, is_there):
+    finding = _raised(message, "", started(device_kind=kind))
     shown = [finding.suggestion, *(way.suggestion for way in finding.ways)]
-    assert "VLLM_ROCM_USE_AITER=0" in shown
+    assert ("VLLM_ROCM_USE_AITER=0" in shown) is is_there
 
 
 @pytest.mark.parametrize(("message", "rule", "change", "changes"), TEXTS)
@@ -1574,7 +1608,7 @@ def test_a_backend_that_was_selected_needs_what_its_reasons_name(reason, named):
         f"ValueError: Selected backend SOME is not valid for this configuration. Reason: ['{reason}']"
     )
     shown = " ".join(way.suggestion for way in finding.ways)
-    assert finding.suggestion.startswith("no backend of your own")
+    assert finding.suggestion.startswith("no --attention-backend")
     assert ("no --block-size" in shown) is named
     assert "--kv-cache-dtype" not in shown
 
@@ -1732,3 +1766,46 @@ def test_a_graph_that_fails_while_weights_load_is_none_of_a_bucket(phase, is_nam
     finding = _raised("RuntimeError: Graph compile failed.", "", *PLUGIN, phase=phase)
     named = [way.suggestion for way in finding.ways]
     assert any(way.startswith("smaller largest buckets") for way in named) == is_named
+
+
+@pytest.mark.parametrize(
+    ("version", "shown"),
+    [
+        (None, "--attention-backend TRITON_ATTN (VLLM_ATTENTION_BACKEND in older versions"),
+        ("0.33.0", "--attention-backend TRITON_ATTN"),
+        ("0.12.0", "VLLM_ATTENTION_BACKEND=TRITON_ATTN"),
+        ("0.10.2", "VLLM_ATTENTION_BACKEND=TRITON_ATTN_VLLM_V1"),
+    ],
+)  # fmt: skip
+def test_a_way_has_the_names_of_the_version(version, shown):
+    text = "RuntimeError: BatchPrefillWithPagedKVCache failed with error some"
+    first = _raised(text, "", started("vllm", version=version)).suggestion
+    assert first.startswith(shown) if version is None else first == shown
+
+
+def test_what_a_way_sets_has_the_name_of_the_version():
+    text = "RuntimeError: mla_some requires gfx950, but got gfx942"
+    ways = _raised(text, "", started("vllm", version="0.12.0", device_kind="rocm")).ways
+    changed = [way.changes for way in ways if way.changes]
+    assert {"VLLM_ATTENTION_BACKEND": "TRITON_MLA"} in changed
+
+
+def test_kernels_that_no_version_of_then_has_by_name_are_left_out_another_way():
+    text = "RuntimeError: Failed to initialize cutlass TMA WS grouped gemm"
+    finding = _raised(text, "", started("vllm", version="0.12.0"))
+    assert finding.suggestion.endswith("VLLM_USE_FLASHINFER_MOE_...=0")
+
+
+def test_a_program_that_does_not_fit_when_it_is_loaded_is_none_of_the_weights():
+    text = (
+        "jax.errors.JaxRuntimeError: RESOURCE_EXHAUSTED: Error loading program 'jit_some': Attempting "
+        "to reserve 6.14G at the bottom of memory. That was not possible. There are 5.93G free"
+    )
+    failed = Failure(failure="out_of_memory", message=text, phase="load_model")
+    (finding,) = advise(facts_of([started(device_kind="tpu"), failed]))
+    assert finding.rule == "out_of_memory"
+
+
+def test_an_assertion_of_a_models_own_folder_is_about_no_setting():
+    text = "AssertionError: Some limit in fused blocks only support 7.0 now."
+    assert _raised(text, "vllm/models/some/model.py").rule == "failure_unexplained"

@@ -18,7 +18,8 @@ class SettingLife:
     `first` is the first version known to read it; None where it was always there.
     `last` is the first version that no longer does (`ignored`, `renamed`) or that warns
     about it (`deprecated`); None while nothing advises against it. `instead` may refer to
-    groups of the pattern, and is empty where nothing replaces it.
+    groups of the pattern, and is empty where nothing replaces it. `before` is how the same was
+    set before `first`, with `{value}` where its value stands; empty where nothing did.
     """
 
     pattern: str
@@ -28,6 +29,7 @@ class SettingLife:
     state: str = ""
     instead: str = ""
     because: str = ""
+    before: str = ""
 
 
 _RANGES = r"VLLM_{}_BUCKET_(MIN|STEP|MAX|PAD_MAX|PAD_PERCENT)"
@@ -90,6 +92,23 @@ LIVES: tuple[SettingLife, ...] = (
     SettingLife(r"VLLM_ENABLE_STARTUP_PLAN", "vllm", first=(0, 26)),
     SettingLife(r"cudagraph_mode=FULL_DECODE_ONLY", "vllm", first=(0, 10, 1)),
     SettingLife(r"skip_mm_profiling", "vllm", first=(0, 10, 1)),
+    SettingLife(
+        r"attention_backend", "vllm", first=(0, 14),
+        before="VLLM_ATTENTION_BACKEND={value}",
+    ),
+    SettingLife(
+        r"VLLM_ATTENTION_BACKEND=TRITON_ATTN", "vllm", first=(0, 11),
+        before="VLLM_ATTENTION_BACKEND=TRITON_ATTN_VLLM_V1",
+    ),
+    SettingLife(
+        r"moe_backend", "vllm", first=(0, 17), before="VLLM_USE_FLASHINFER_MOE_...=0"
+    ),
+    SettingLife(
+        r"linear_backend", "vllm", first=(0, 22), before="VLLM_NVFP4_GEMM_BACKEND={value}"
+    ),
+    SettingLife(
+        r"all2all_backend", "vllm", first=(0, 11, 2), before="VLLM_ALL2ALL_BACKEND={value}"
+    ),
 )  # fmt: skip
 """What is known: `first` is a version whose source has the setting, and of those that
 were looked at (vllm 0.6.6 to 0.33, vllm-gaudi 0.10 to 0.27) the lowest."""
@@ -135,6 +154,43 @@ def has_setting(summary: RunSummary, setting: str) -> bool:
         and (life.last is None or version < life.last or life.state == "deprecated")
         for life in found
     )
+
+
+_OLDER = re.compile(
+    r" \((?:--)?[A-Za-z][\w.-]{3,40}(?: or none)? in older versions[^()]{0,60}\)"
+)
+"""What a text has besides for versions that are older."""
+_GIVEN = (
+    r"(?![\w-])(?: (?P<value>[A-Z\d_]{4,40}\b|(?:triton|marlin|cutlass|allgather_reducescatter)\b"
+    r"(?: or (?:triton|marlin|cutlass)\b)?))?"
+)
+"""Behind an option of a kernel: its value, or none."""
+
+
+def as_named_in(text: str, engine: str | None, version: Version | None) -> str:
+    """A text about options in the names that a version has for them, without those of older
+    ones; as it is where the version is not known."""
+    if version is None or engine != "vllm":
+        return text
+    text = _OLDER.sub("", text)
+    for life in LIVES:
+        if not life.before or life.first is None or version >= life.first:
+            continue
+        name, _, value = life.pattern.partition("=")
+        if value:
+            text = re.sub(rf"\b{life.pattern}\b", life.before, text)
+            continue
+        text = re.sub(
+            f"--{name.replace('_', '-')}{_GIVEN}",
+            lambda match, before=life.before: _before(before, match["value"]),
+            text,
+        )
+    return text
+
+
+def _before(before: str, value: str | None) -> str:
+    """How a value was set before; without one the name alone."""
+    return before.format(value=value) if value else before.partition("=")[0]
 
 
 def dead_in(engine: str | None, version: Version, setting: str) -> SettingLife | None:

@@ -196,8 +196,8 @@ def _was_waking(facts: RunFacts) -> bool:
     return bool(slept) and slept[-1].action == "sleep"
 
 
-_OF_A_PROGRAM = "HLO temporaries"
-"""XLA: what one compiled program takes while it runs, beside all weights."""
+_OF_A_PROGRAM = ("HLO temporaries", "Error loading program")
+"""XLA: what one compiled program takes while it runs or is loaded, beside all weights."""
 
 
 def _is_full_of_weights(facts: RunFacts, found: Failed) -> bool:
@@ -213,7 +213,7 @@ def _is_full_of_weights(facts: RunFacts, found: Failed) -> bool:
     others = held_by_others(found)
     if others is not None and capacity and others > (1 - FULL_SHARE) * capacity:
         return False
-    if _OF_A_PROGRAM in found.message or has_cache(facts):
+    if any(text in found.message for text in _OF_A_PROGRAM) or has_cache(facts):
         return False
     stage = facts.stage
     held = found.stated.allocated_bytes

@@ -35,6 +35,8 @@ class Feature:
     price: str
     is_default: bool = False
     """Whether the engine has it on unless it is set otherwise."""
+    devices: tuple[str, ...] = ()
+    """Kinds of device that have it; empty for any."""
     changes: Mapping[str, Value] = field(default_factory=dict)
 
     @property
@@ -65,9 +67,10 @@ class Feature:
                 f"{self.off} (the run has {self.setting}={value_text(config[self.setting])})",
                 self.price,
                 changes,
+                devices=self.devices,
             )
         unless = "" if self.is_default else ", where it is set"
-        return Way(f"{self.off}{unless}", self.price, changes)
+        return Way(f"{self.off}{unless}", self.price, changes, devices=self.devices)
 
 
 def value_of(name: str, config: Mapping[str, Value]) -> Value | None:
@@ -84,6 +87,8 @@ def value_of(name: str, config: Mapping[str, Value]) -> Value | None:
 
 
 V2_RUNNER = "VLLM_USE_V2_MODEL_RUNNER"
+
+_AMD = ("rocm",)
 
 FEATURES: tuple[Feature, ...] = (
     Feature(r"\bLoRA\b|\blora\b|enable[_-]lora", "enable_lora", "no --enable-lora",
@@ -142,11 +147,11 @@ FEATURES: tuple[Feature, ...] = (
     Feature(r"(?<!ncoder )(?i:cuda ?graphs?)\b|CUDAGraphMode|cudagraph_mode", "cudagraph_mode", "--enforce-eager",
             "slower decoding", is_default=True, changes={"enforce_eager": True}),
     Feature(r"\b(?i:aiter)\b.{0,40}\bMLA\b|\bMLA\b.{0,40}\b(?i:aiter)\b", "VLLM_ROCM_USE_AITER_MLA",
-            "VLLM_ROCM_USE_AITER_MLA=0", "slower attention", is_default=True),
+            "VLLM_ROCM_USE_AITER_MLA=0", "slower attention", is_default=True, devices=_AMD),
     Feature(r"\b(?i:aiter)\b.{0,60}(?i:moe)\b", "VLLM_ROCM_USE_AITER_MOE",
-            "VLLM_ROCM_USE_AITER_MOE=0", "slower experts", is_default=True),
-    Feature(r"\b(?i:aiter)\b", "VLLM_ROCM_USE_AITER", "VLLM_ROCM_USE_AITER=0", "slower kernels",
-            is_default=True),
+            "VLLM_ROCM_USE_AITER_MOE=0", "slower experts", is_default=True, devices=_AMD),
+    Feature(r"\b(?i:aiter)\b|\b_aiter_ops\b", "VLLM_ROCM_USE_AITER", "VLLM_ROCM_USE_AITER=0",
+            "slower kernels", is_default=True, devices=_AMD),
     Feature(r"(?<!enable_)(?i:flash_?infer[ _]autotune)", "enable_flashinfer_autotune",
             "--no-enable-flashinfer-autotune", "slower kernels", is_default=True),
     Feature(r"vllm/attention/backends/flashinfer\.py", "VLLM_ATTENTION_BACKEND",

@@ -105,7 +105,7 @@ _RAY_TASK = Way(
 
 
 _OTHER_LINEAR = Way(
-    "--linear-backend marlin, or cutlass (VLLM_NVFP4_GEMM_BACKEND in older versions): other kernels "
+    "--linear-backend marlin or cutlass (VLLM_NVFP4_GEMM_BACKEND in older versions): other kernels "
     "for linear layers than those of FlashInfer",
     "slower kernels",
 )
@@ -159,8 +159,13 @@ def _without_kernels_of_choice(match: re.Match[str]) -> Iterable[Way]:
 
 
 _NO_OWN_BACKEND = Way(
-    "no backend of your own: unset VLLM_ATTENTION_BACKEND and --attention-backend",
+    "no --attention-backend (VLLM_ATTENTION_BACKEND in older versions) of your own",
     "the engine picks one that fits, where there is one",
+)
+_OF_TRITON = Way(
+    "--attention-backend TRITON_ATTN (VLLM_ATTENTION_BACKEND in older versions; "
+    "TRITON_ATTN_VLLM_V1 before 0.11)",
+    "slower than a backend made for the device",
 )
 _OTHER_KERNELS = "slower kernels, where others are"
 _REASONS = {
@@ -241,6 +246,32 @@ def _type_of_quantisation(match: re.Match[str]) -> Iterable[Way]:
         yield Way.that_sets(price, dtype={"float16": "half"}.get(name, name))
 
 
+_OF_EXPERTS = re.compile(r"(?i)moe|grouped|batched_?gemm|expert")
+
+
+def _without_flashinfer(match: re.Match[str]) -> Iterable[Way]:
+    """Other kernels for what the text is about: samplers, experts, linear layers or any."""
+    if re.match(r"TopK|TopP|Sampling", match[0]):
+        yield Way.that_sets("slower sampling", VLLM_USE_FLASHINFER_SAMPLER="0")
+    elif _OF_EXPERTS.search(match.string):
+        yield Way(
+            "other kernels for experts than those of FlashInfer: --moe-backend triton or marlin",
+            "slower experts",
+        )
+    elif "gemm" in match.string.lower():
+        yield _OTHER_LINEAR
+    else:
+        yield Way(
+            "another backend than FlashInfer: --moe-backend (triton, marlin) for one of experts, "
+            "--linear-backend (marlin, cutlass) for one of linear layers, --attention-backend for one "
+            "of attention, VLLM_USE_FLASHINFER_SAMPLER=0 for a sampler",
+            "slower kernels",
+        )
+    yield Way(
+        "a newer vLLM with its FlashInfer, which know the device", "another image"
+    )
+
+
 def _as_old_as_driver(match: re.Match[str]) -> Iterable[Way]:
     """A driver as new as the build, or a build as old as the driver that the error states."""
     yield _NEWER_DRIVER
@@ -304,8 +335,16 @@ ROWS: tuple[KnownError, ...] = (
           OTHER_WEIGHTS)),
         (rf"{_DEEP_GEMM}(?!.{{0,220}}runtime != nullptr)",
          "A DeepGEMM kernel of this build does not run on this device or with these sizes",
-         (NO_DEEP_GEMM,
+         (replace(NO_DEEP_GEMM, price="slower FP8 kernels; the indexer of sparse attention has no others"),
           Way("a newer vLLM, whose DeepGEMM knows the device", "another image"))),
+        (r"Assertion error \(\S{0,200}?flashmla\S{0,200}?\)",
+         "A kernel of FlashMLA, the attention of this model, could not be started",
+         (Way("VLLM_USE_BREAKABLE_CUDAGRAPH=0 where the engine turned it on by itself (`Auto-enabling` in the log; "
+              "since 0.22 for DeepSeek V4)", "whole graphs instead of pieces"),
+          Way("another release of vLLM: a newer one, or the one that last served such requests",
+              "another image"),
+          Way("a smaller --max-num-batched-tokens or --max-model-len, where long prompts alone fail",
+              "prompts in more pieces, or shorter requests"))),
         (r"No supported CUDA architectures found for major versions \[([\d, ]{0,60})\]",
          "FlashInfer compiles kernels for devices of other generations only, or none is left",
          (Way("TORCH_CUDA_ARCH_LIST and FLASHINFER_CUDA_ARCH_LIST unset, or with the capability "
@@ -412,25 +451,18 @@ ROWS: tuple[KnownError, ...] = (
           Way("a newer vLLM with its FlashInfer", "another image"))),
         (r"(?:Prefill|Decode)With\w{1,30}KVCache\w{0,40} failed",
          "The attention of FlashInfer does not run on this device or with these sizes",
-         (Way("--attention-backend TRITON_ATTN (VLLM_ATTENTION_BACKEND in older versions; "
-              "TRITON_ATTN_VLLM_V1 before 0.11)", "slower attention, where FlashInfer's runs"),
+         (_OF_TRITON,
           Way("a newer vLLM with its FlashInfer, which know the device", "another image"))),
         (r"[Ff]ailed to (?:initialize|run) cutlass|TMA WS grouped|cudnnGraphNotSupportedError|"
-         r"(?:TopK|TopP|Sampling)\w{0,40} failed",
+         r"(?:TopK|TopP|Sampling)\w{0,40} failed|TrtllmGen\w{0,40}Runner.{0,200}No kernel found",
          "A kernel of FlashInfer does not run on this device or with these sizes",
-         (Way("another backend than FlashInfer: --moe-backend (triton, marlin) for one of experts, "
-              "--linear-backend (marlin, cutlass) for one of linear layers (VLLM_NVFP4_GEMM_BACKEND or none in "
-              "older versions), --attention-backend for one "
-              "of attention, VLLM_USE_FLASHINFER_SAMPLER=0 for a sampler",
-              "slower kernels"),
-          Way("a newer vLLM with its FlashInfer, which know the device", "another image"))),
+         _without_flashinfer),
         (r"[Ss]inks (?:are|is) only supported|support attention sinks|sink setting not supported|"
          r"has_sink[=:] ?True",
          "The attention backend has no attention sinks, which the model needs",
          (_NO_OWN_BACKEND,
-          Way("--attention-backend TRITON_ATTN (VLLM_ATTENTION_BACKEND in older versions; "
-              "TRITON_ATTN_VLLM_V1 before 0.11), or a newer vLLM, where none was set",
-              "slower than a backend made for the device"))),
+          _OF_TRITON,
+          Way("a newer vLLM, where none was set", "another image"))),
         (r"kv_cache_dtype=\w{1,20}_ds_mla.{0,300}?use_mla=False",
          "A layer that is none of MLA cannot hold its KV cache in the type of those that are",
          (Way("no --speculative-config: the layers of its draft model take the type of the cache",
@@ -443,8 +475,7 @@ ROWS: tuple[KnownError, ...] = (
          r"kv_cache_dtype[=:]\s?'?(?!auto)\w{1,20}.{0,1500}?kv_cache_dtype not supported",
          "An attention backend does not hold the KV cache in the type that was asked for",
          (_CACHE_OF_16_BITS,
-          Way("no backend of your own: unset VLLM_ATTENTION_BACKEND and --attention-backend; "
-              "or a newer vLLM", "the engine picks one that fits, where there is one"))),
+          _NO_OWN_BACKEND, Way("a newer vLLM", "another image"))),
         (r"No valid attention backend found.{0,600}?Reasons: \{(.{1,1400})",
          "No attention backend does what the model and the settings need on this device",
          _nearest_backend),
@@ -475,13 +506,15 @@ ROWS: tuple[KnownError, ...] = (
           Way.that_sets("a KV cache several times as large", VLLM_MLA_DISABLE="1"),
           Way("a newer vLLM", "another image"))),
         (r"FlashAttention (?:only )?(?:supports|requires) |only supported in FlashAttention|"
-         r"Unsupported FA version|Flash\w{0,20} is only supported on|"
+         r"Unsupported FA version|is_fa_version_supported|Flash\w{0,20} is only supported on|"
          r"[Ff]lash ?[Aa]ttention.{0,40}does not support|No operator found for .memory_efficient|"
          r"No valid (?:\w{1,10} ){0,2}attention backend",
          "The attention backend does not run on this device or in this configuration",
-         (_NO_OWN_BACKEND,
-          Way("--kv-cache-dtype auto and a block size of 16", "where the reason in the "
-              "message names them"))),
+         (_NO_OWN_BACKEND, _OF_TRITON,
+          Way("VLLM_USE_V1=0 before 0.12: the engine before it has attention for older devices",
+              "the older engine", devices=("cuda",)),
+          Way("--kv-cache-dtype auto", "a cache of 16 bits, where the reason in the message names it",
+              where={"kv_cache_dtype": True}))),
         (r"(?:[Ee]ncoder|[Cc]ross).{0,80}attention.{0,40}(?:is|are) not implemented for (\w{1,60})",
          "The attention backend has none for an encoder, which the model needs",
          (_NO_OWN_BACKEND,
@@ -716,7 +749,7 @@ ROWS: tuple[KnownError, ...] = (
          r"(?i:capture_(?:begin|end)|AclmdlRICapture).{0,300}\b207008\b",
          "The Ascend device has fewer streams than the graphs to be captured need",
          (_FEWER_ASCEND_GRAPHS, EAGER)),
-        (r"current working operator name is|NPU function error|\bacl(?:nn|rt)[A-Z]",
+        (r"current working operator name is|NPU function error|\bacl(?:nn|rt)[A-Z]|ACL stream synchronize failed",
          "A call of the Ascend device failed",
          (_ASCEND_RELEASE,
           Way("ASCEND_LAUNCH_BLOCKING=1: the traceback is that of the call then", "slower; the "
@@ -746,6 +779,19 @@ ROWS: tuple[KnownError, ...] = (
     ),
     *rows(
         "setting_refused",
+        (r"Aiter MLA only supports .{1,40} number of heads",
+         "AITER's attention with latent vectors (MLA) has no kernels for so many heads on each device",
+         (Way.that_sets("slower attention", VLLM_ROCM_USE_AITER_MLA="0"),
+          Way("another --tensor-parallel-size, with which each device has as many heads as the message "
+              "requires", "more or fewer devices"))),
+        (r"AITER FP8 ViT attention requires|mm_encoder_attn_dtype='fp8'",
+         "The encoder of images has no attention of 8 bits on this device or with this backend",
+         (Way("no --mm-encoder-attn-dtype fp8", "slower images: attention of 16 bits"),
+          Way("no --mm-encoder-attn-backend of your own", "the engine picks one"))),
+        (r"AssertionError: (\w{1,30})_mtp only support predict one token",
+         "The layers of this model that draft (MTP) draft one token in a step",
+         (Way("num_speculative_tokens 1 in --speculative-config", "one token is drafted in a step",
+              {"num_speculative_tokens": 1}),)),
         (r"per-tensor scaling factor for fp8 KV",
          "This version does not take the scales of the KV cache that the checkpoint has, or lacks",
          (_CACHE_OF_16_BITS,

@@ -142,8 +142,9 @@ def _with_architecture(match: re.Match[str]) -> Iterable[Way]:
     first = _FIRST_CUDA.get(number + suffix) or _FIRST_CUDA.get(number)
     if suffix == "f" and first == "12.8":
         first = "12.9"  # Architectures of a family came with it.
-    is_of_nvcc = _OF_NVCC.search(match.string) is not None
-    return (_nvcc_of if is_of_nvcc else _ptxas_of)(number, first)
+    if _OF_NVCC.search(match.string) is not None:
+        return _nvcc_of(number, first)
+    return _ptxas_of(number, first, is_second="ptxas-blackwell" in match.string)
 
 
 def _nvcc_of(number: str, first: str | None) -> Iterable[Way]:
@@ -164,9 +165,11 @@ def _nvcc_of(number: str, first: str | None) -> Iterable[Way]:
     yield _NO_FLASHINFER_SAMPLER
 
 
-def _ptxas_of(number: str, first: str | None) -> Iterable[Way]:
+def _ptxas_of(number: str, first: str | None, *, is_second: bool) -> Iterable[Way]:
     variable = "TRITON_PTXAS_PATH"
-    if int(number) >= 100:
+    if is_second:
+        variable = "TRITON_PTXAS_BLACKWELL_PATH"
+    elif int(number) >= 100:
         variable += " (since Triton 3.6 TRITON_PTXAS_BLACKWELL_PATH)"
     release = f"CUDA {first} or newer" if first else "a CUDA that knows the device"
     yield Way(
@@ -572,6 +575,13 @@ ROWS: tuple[KnownError, ...] = (
          (Way("--dtype as `torch_dtype` of config.json: half where the quantisation or the adapter "
               "was made so, bfloat16 otherwise", "check the quality"),
           Way("a newer vLLM, where the code of the model mixes them", "another image"))),
+        (r"Invalid type of HuggingFace processor\. Expected type: .{1,200} but found type: .{0,80}Tokenizer",
+         "transformers found no processor for images or sound, and gave the tokenizer instead",
+         (Way("processor_config.json and preprocessor_config.json in the folder of the model, as the hub "
+              "has them, and the folder itself as --tokenizer, where another one is set", "a download"),
+          Way("the transformers that the model was made with (`transformers_version` in its config.json), "
+              "as far as the release of vLLM allows it (`pip check`)",
+              "models that need another one do not load"))),
         (r"Failed to load the tokenizer",
          "transformers does not load the tokenizer of the model",
          (Way("a newer transformers, as the model card or `transformers_version` in its "
@@ -761,7 +771,7 @@ ROWS: tuple[KnownError, ...] = (
               "save_pretrained of llm-compressor)", "a larger checkpoint"),
           Way("the vLLM that the checkpoint was made for, with its compressed-tensors",
               "another image"))),
-        (r"'(?:[\w.]{0,80}\.)?(\w{1,40})\.(?:weight_packed|weight_scale\w{0,10}|input_scale|"
+        (r"'(?!(?:[\w.]{0,80}\.)?mtp\.)(?:[\w.]{0,80}\.)?(\w{1,40})\.(?:w(?:13|2)_)?(?:weight_packed|weight_scale\w{0,10}|input_scale|"
          r"weight_zero_point|weight_shape|qweight|qzeros|scales|g_idx)'",
          "A layer is quantised in the checkpoint, and not in this version",
          (Way("a vLLM as new as the checkpoint, which may hold {1} quantised, or the one that the "
@@ -775,7 +785,7 @@ ROWS: tuple[KnownError, ...] = (
          (Way("no quantisation of your own in --additional-config (Qwix), or one after loading: "
               "use_abstract_model false there", "the whole model is loaded before"),
           Way("a tpu-inference as new as the checkpoint", "another image"))),
-        (r"(?:KeyError: |not initialized from checkpoint: \{)'[\w.]{0,80}\.mtp(?:_block)?\.|"
+        (r"(?:KeyError: |not initialized from checkpoint: \{)'(?:[\w.]{0,80}\.)?mtp(?:_block)?\.|"
          r"no module or parameter named '[\w.]{1,80}' in \w{1,60}MTP\b",
          "The checkpoint and the engine disagree about the weights of the layers that draft (MTP)",
          (Way("no --speculative-config: the model without these layers", "slower decoding"),
@@ -887,7 +897,7 @@ ROWS: tuple[KnownError, ...] = (
          "Triton could not compile a kernel of a compiled graph for this device",
          (EAGER, _TRITON_RELEASE)),
         (r"InductorError|BackendCompilerFailed|argument: 'inner_exception'|CompilationError|TritonMissing|"
-         r"torch\._dynamo|torch\._inductor",
+         r"(?<!AttributeError: )torch\._(?:dynamo|inductor)",
          "Compilation failed",
          (EAGER, Way("an empty cache (VLLM_CACHE_ROOT, TORCHINDUCTOR_CACHE_DIR) and the "
                       "versions of one release", "one cold start"))),
@@ -940,6 +950,7 @@ ROWS: tuple[KnownError, ...] = (
               "models that need the newer one do not load"),
           Way("vLLM 0.12 or newer, in a fresh environment", "another image"))),
         (r"'\w{1,60}(?:Tokenizer|TokenizerFast|Processor|FeatureExtractor)' object has no attribute|"
+         r"TypeError: \w{1,60}(?:Tokenizer|TokenizerFast|Processor|FeatureExtractor)\.\w{1,40}\(\) (?:got|missing)|"
          r"'list' object has no attribute 'keys'|PreTrainedModel\.\w{1,80}\(\) got an unexpected|"
          r"Failed to apply \w{1,60}Processor\b",
          "The tokenizer or processor of the model and transformers are of different releases",
@@ -978,6 +989,11 @@ ROWS: tuple[KnownError, ...] = (
               "in place keeps old ones (`pip install -U quack-kernels`)", "another environment"),
           Way("nvidia-cutlass-dsl of the version before, where no such package is newer",
               "what needs the newer one"))),
+        (r"AttributeError: torch\.[\w.]{1,80} does not exist$",
+         "torch has no such switch of its compiler: it is of another version than this vLLM was made for",
+         (Way("torch of the version that the release of vLLM requires (`pip check`), in a fresh "
+              "environment", "another environment"),
+          _SAME_RELEASE, EAGER)),
         (r"cannot import name '\w{1,80}' from '(?!vllm[.'])(\w{1,60})|"
          r"module '(torch|triton|flashinfer|transformers)[\w.]{0,60}' has no attribute",
          "A package is there, of another version",

@@ -121,8 +121,8 @@ ROWS: tuple[KnownError, ...] = (
          (Way.that_sets("slower all-reduces of some sizes", VLLM_ALLREDUCE_USE_SYMM_MEM="0"),)),
         (r"(?i:deep_?ep).{0,80}invalid resource handle",
          "The kernels between the experts (DeepEP) cannot open the memory of another rank",
-         (Way("--all2all-backend allgather_reducescatter (before 0.10.2 VLLM_ALL2ALL_BACKEND="
-              "naive)", "slower between the experts"),
+         (Way("--all2all-backend allgather_reducescatter (VLLM_ALL2ALL_BACKEND in older versions)",
+              "slower between the experts"),
           Way("ranks of one node, or a newer vLLM and DeepEP, where the ranks of several nodes "
               "share memory over NVLink", "another image"))),
         (r"(?<!requires )\bNVLS\b(?! multicast mapping)",
@@ -215,7 +215,9 @@ ROWS: tuple[KnownError, ...] = (
               "the log does not hold more than this", kind="look"))),
         (r"zeMemOpenIpcHandle",
          "An Intel device cannot open the memory of another one",
-         (Way("CCL_ZE_IPC_EXCHANGE=pidfd, with SYS_PTRACE for the container, or sockets: how the ranks "
+         (Way("CCL_TOPO_P2P_ACCESS=0, where the host has no path between the devices (a virtual machine, "
+              "slots without it), or CCL_ENABLE_SYCL_KERNELS=0", "slower between the devices"),
+          Way("CCL_ZE_IPC_EXCHANGE=pidfd, with SYS_PTRACE for the container, or sockets: how the ranks "
               "pass memory to one another", "a right of the container"),
           Way("a newer kernel and driver (xe, intel-compute-runtime), with the oneCCL and torch of "
               "one release of vLLM", "another host or image"),

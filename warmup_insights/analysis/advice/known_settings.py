@@ -433,8 +433,8 @@ ROWS: tuple[KnownError, ...] = (
           Way("a newer vLLM, or the package that brings {1}", "another image"))),
         (r"[Cc]apture size larger than (\d{1,6}) is not supported",
          "The attention backend records no whole graph of so large a batch",
-         (Way("no cudagraph_capture_sizes above {1}: --cuda-graph-sizes {1} "
-              "(--max-cudagraph-capture-size since 0.11.1)", "larger batches run without graphs"),
+         (Way("no cudagraph_capture_sizes above {1}: --max-cudagraph-capture-size {1} "
+              "(--cuda-graph-sizes in older versions)", "larger batches run without graphs"),
           Way('--compilation-config \'{{"cudagraph_mode": "PIECEWISE"}}\'',
               "attention runs outside of graphs"))),
         (r"Hidden Size \d{1,6} (?:not in supported list|is greater than the maximum supported)",
@@ -548,7 +548,7 @@ ROWS: tuple[KnownError, ...] = (
         (r"currently only supports block size (\d{1,6})",
          "The attention backend takes no blocks of this size",
          (Way.that_sets("none", block_size="{1}"),
-          Way("no backend of your own: unset VLLM_ATTENTION_BACKEND and --attention-backend",
+          Way("no --attention-backend (VLLM_ATTENTION_BACKEND in older versions) of your own",
               "the engine picks one that fits"))),
         (r"Unsupported block size: \d|does not support block size \d",
          "The attention backend takes no blocks of this size",
@@ -694,12 +694,13 @@ ROWS: tuple[KnownError, ...] = (
           Way("--tool-parser-plugin or --reasoning-parser-plugin with the file that registers it"))),
         (r"(?:input|output)_size_per_partition|not aligned with the quantized weight shape|"
          r"not divisible by weight quantization|\bsize_[kn] must (?:be )?divisible by|"
-         r"\bsize_[kn] = \d{1,9},? is not divisible by",
-         "Quantised weights do not divide among so many ranks",
+         r"\bsize_[kn] = \d{1,9},? is not divisible by|Invalid thread config: thread_m_blocks",
+         "A kernel of quantised weights does not take the part of a layer that a rank has",
          (Way("a smaller --tensor-parallel-size", "each device holds more of the weights"),
-          Way("--enable-expert-parallel, where the layer is one of experts: each rank holds "
-              "whole ones", "another division of the work between ranks"),
-          Way("another kind of quantisation, of larger or no groups", "another checkpoint"))),
+          Way("--enable-expert-parallel with several ranks, where the layer is one of experts: each rank "
+              "holds whole ones", "another division of the work between ranks"),
+          Way("another kind of quantisation, of larger or no groups", "another checkpoint"),
+          Way("a newer vLLM, which may pad such layers", "another image"))),
         (r"[Tt]arget and draft model should have the same voca",
          "The draft model has another vocabulary than the model",
          (Way("a draft model that was made for this model", "another checkpoint"),

@@ -47,6 +47,8 @@ Face libraries, Triton and the Gaudi bridge. The first row that matches counts, 
 text stands before a wide one."""
 _BEFORE_MODEL = ("start_workers", "init_worker", "distributed_init")
 """Stages in which nothing is compiled or captured yet."""
+_OF_MODELS = ("vllm/model_executor/", "vllm/models/")
+"""Folders of the code of models; the second one since vLLM 0.22."""
 _LEFT_OUT = re.compile(r"no --([a-z][a-z\d-]{2,60})(?=$|[,;])")
 """A way that leaves an option out, and nothing else."""
 _FEWER = re.compile(
@@ -65,7 +67,7 @@ def known_error(message: str) -> Statement | None:
 def is_of_models_code(message: str, module: str) -> bool:
     """Whether an error is an assertion of the code of models, which is about no setting."""
     is_of_settings = module.endswith("/models/config.py")
-    is_models = module.startswith("vllm/model_executor/") and not is_of_settings
+    is_models = module.startswith(_OF_MODELS) and not is_of_settings
     return is_models and message.startswith("AssertionError")
 
 

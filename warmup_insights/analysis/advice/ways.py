@@ -7,7 +7,7 @@ import re
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import replace
 
-from warmup_insights.analysis.advice.change import Value, Way
+from warmup_insights.analysis.advice.change import Value, Way, as_option
 from warmup_insights.analysis.advice.facts import Failed, RunFacts
 from warmup_insights.analysis.advice.finding import Finding, Severity
 from warmup_insights.analysis.advice.remedies import fitting
@@ -19,6 +19,7 @@ from warmup_insights.analysis.plan.planning import (
 from warmup_insights.analysis.sentences import count_of
 from warmup_insights.bucketing.base import GPUS
 from warmup_insights.model.summary import PHASES, RunSummary
+from warmup_insights.rules.setting_lives import as_named_in, read_version
 from warmup_insights.units import GIB, format_bytes
 
 NO_SETTING = "none"
@@ -49,7 +50,10 @@ def finding_of(
 ) -> Finding:
     """A finding about a failure: the first way that helps is its suggestion, of those that the
     run can take; its effect may follow from it."""
-    own = fitting(ways, facts.summary.config, facts.summary.device.kind)
+    own = [
+        _as_named(way, facts)
+        for way in fitting(ways, facts.summary.config, facts.summary.device.kind)
+    ]
     first, *others = sorted(own, key=lambda way: way.kind == "no help")
     setting = next(iter(first.changes), NO_SETTING)
     brings = effect if isinstance(effect, str) else effect(first)
@@ -57,6 +61,22 @@ def finding_of(
         severity, title, numbers, setting, first.suggestion, brings, details,
         changes=first.changes, price=first.price, ways=tuple(others),
     )  # fmt: skip
+
+
+def _as_named(way: Way, facts: RunFacts) -> Way:
+    """The way in the names that the version of the run has for its settings."""
+    engine = facts.summary.engine
+    version = read_version(engine.version)
+    named = as_named_in(way.suggestion, engine.name, version)
+    if named == way.suggestion:
+        return way
+    changes = {
+        as_named_in(as_option(name), engine.name, version)
+        .removeprefix("--")
+        .replace("-", "_"): value
+        for name, value in way.changes.items()
+    }
+    return replace(way, suggestion=named, changes=changes)
 
 
 def monitor(facts: RunFacts) -> str:
