@@ -14,6 +14,48 @@ from warmup_insights.model.failure_text import kind_of_message
 
 NCCL = "torch.distributed.DistBackendError: NCCL error in: ProcessGroupNCCL.cpp:1970, "
 TEXTS = [
+    ("ValueError: Current platform does not support NVFP4 quantization. Please use Blackwell and above.",
+     "device_unsupported", "another build of the model", {}),
+    ("RuntimeError: Unsupported kv cache dtype: fp8_e4m3", "device_unsupported", "--kv-cache-dtype auto",
+     {"kv_cache_dtype": "auto"}),
+    ("RuntimeError: could not create a primitive descriptor for a matmul primitive",
+     "device_unsupported", "--dtype float32", {"dtype": "float32"}),
+    ("ValueError: Mosaic failed to compile TPU kernel: Not implemented: some", "device_unsupported",
+     "a newer tpu-inference", {}),
+    ("ValueError: XFormers does not support attention logits soft capping.", "device_unsupported",
+     "of your own", {}),
+    ("RuntimeError: unable to write to file </torch_12_34>: No space left on device (28)",
+     "shared_memory", "--shm-size", {}),
+    ("OSError: [Errno 116] Stale file handle", "disk_full", "on a local disk", {}),
+    ("OSError: [Errno 37] No locks available", "disk_full", "on a local disk", {}),
+    ("OSError: [Errno 16] Device or resource busy: '.nfs00000000f3c6a83c00000a1b'", "disk_full",
+     "on a local disk", {}),
+    ("sqlite3.DatabaseError: database disk image is malformed", "disk_full", "OUTLINES_CACHE_DIR", {}),
+    ("/x.cu:1:10: fatal error: flashinfer/page.cuh: No such file or directory", "missing_tool",
+     "remove ~/.cache/flashinfer", {}),
+    ("/bin/sh: 1: :/usr/local/cuda-12.8/bin/nvcc: not found", "missing_tool",
+     "it has :/usr/local/cuda-12.8 now", {}),
+    ("ImportError: libascend_hal.so: cannot open shared object file: No such file or directory",
+     "missing_tool", "/usr/local/Ascend/driver", {}),
+    ("ImportError: libhccl.so: cannot open shared object file: No such file or directory",
+     "missing_tool", "ascend-toolkit/set_env.sh", {}),
+    ("ImportError: libGL.so.1: cannot open shared object file: No such file or directory",
+     "missing_tool", "libgl1", {}),
+    ("triton.compiler.errors.CompilationError: at 1:0: def some_kernel(", "build_failed",
+     "another attention backend", {}),
+    ("huggingface_hub.errors.StrictDataclassFieldValidationError: Validation error for field 'some'",
+     "packages_mismatch", "the version of transformers", {}),
+    ("AttributeError: 'dict' object has no attribute 'model_type'", "packages_mismatch",
+     "the version of transformers", {}),
+    ("RuntimeError: flashinfer-cubin version (0.4.0) does not match flashinfer version (0.5.2). Please "
+     "install the same version of both packages.", "packages_mismatch",
+     "pip install flashinfer-cubin==0.5.2", {}),
+    ("RuntimeError: Expected there to be 4 prompt updates corresponding to 4 image items, but instead "
+     "found 3 prompt updates!", "packages_mismatch", "the transformers that the model was made with", {}),
+    ("NCCL WARN Call to ibv_modify_qp failed with error Connection timed out (RuntimeError: NCCL error: "
+     "unhandled system error)", "ranks_not_connected", "NCCL_IB_GID_INDEX", {}),
+    ("NCCL WARN Cuda failure 801 'operation not supported' (RuntimeError: NCCL error: unhandled cuda "
+     "error)", "ranks_not_connected", "NCCL_CUMEM_ENABLE=0", {}),
     ("RuntimeError: Error in function 'TrtllmGenBatchedGemmRunner' at /w/some.cu:143: No kernel found "
      "for the given options: mDtypeA: E2m1", "device_unsupported", "--moe-backend triton or marlin", {}),
     ("RuntimeError: TopKTopPSamplingFromProb failed with error code some", "device_unsupported",

@@ -309,6 +309,11 @@ ROWS: tuple[KnownError, ...] = (
         (r"[Qq]uantization (?:scheme|method \w[\w +-]{0,60}) is not supported for\W{1,8}the current GPU",
          "The device is too old for this quantisation",
          (OTHER_WEIGHTS, Way("a newer device", "the capability needed is in the message"))),
+        (r"Current platform does not support NVFP4",
+         "The device, or this version on it, has no kernels for weights in NVFP4",
+         (OTHER_WEIGHTS,
+          Way("a newer vLLM, whose kernels (Marlin) take them on devices of capability 8.0 and above",
+              "another image"))),
         (r"fp8e4nv not supported in this architecture|float8\w{0,20} (?:is|are) not supported",
          "The device has no kernels for this kind of 8 bits",
          (Way("weights that are not FP8 (AWQ, GPTQ, 16 bits), and --kv-cache-dtype auto where it "
@@ -417,10 +422,20 @@ ROWS: tuple[KnownError, ...] = (
          "The kernels of this version take other scales of FP8 experts than the checkpoint has",
          (Way("a newer vLLM, whose kernels take scales per channel and token", "another image"),
           OTHER_WEIGHTS)),
+        (r"could not create a primitive\b",
+         "The library of kernels for processors (oneDNN) has none of this type for this processor",
+         (Way.that_sets("memory, and speed", dtype="float32"),
+          Way.that_sets("an older processor may compute it slowly", dtype="bfloat16"),
+          OTHER_BUILD)),
         (r"Mosaic failed to compile TPU kernel.{0,200}last dim size is not 128",
          "A kernel of the TPU needs heads of 128 values, or a whole multiple, which the model has not",
          (Way("a newer release for TPU, which pads such heads", "another image"),
           Way("another model", "its answers"))),
+        (r"Mosaic failed to compile TPU kernel",
+         "A kernel of the TPU was not compiled for this chip and model",
+         (Way("a newer tpu-inference, whose kernels take them", "another image"),
+          Way("another MODEL_IMPL_TYPE, or --kv-cache-dtype auto where it is set",
+              "another implementation, or a cache of 16 bits"))),
         (r"Failed to find a kernel that can implement the (\w{1,40})",
          "No kernel of this build does what the quantisation needs on this device",
          (Way("what the lines under the error name for each kernel: a setting, or the "
@@ -471,7 +486,7 @@ ROWS: tuple[KnownError, ...] = (
         (r"KV cache is not supported .{1,300}? Re-run with --kv-cache-dtype (\w{3,20})",
          "An attention backend does not hold the KV cache in this type on this device",
          (Way.that_sets("a cache of 16 bits", kv_cache_dtype="{1}"),)),
-        (r"(?:FP8|fp8|[Qq]uantized) KV[ -]?cache (?:is )?not (?:yet )?supported|"
+        (r"(?:FP8|fp8|[Qq]uantized) KV[ -]?cache (?:is )?not (?:yet )?supported|[Uu]nsupported kv[ _]cache[ _]dtype|"
          r"kv_cache_dtype[=:]\s?'?(?!auto)\w{1,20}.{0,1500}?kv_cache_dtype not supported",
          "An attention backend does not hold the KV cache in the type that was asked for",
          (_CACHE_OF_16_BITS,
@@ -507,7 +522,7 @@ ROWS: tuple[KnownError, ...] = (
           Way("a newer vLLM", "another image"))),
         (r"FlashAttention (?:only )?(?:supports|requires) |only supported in FlashAttention|"
          r"Unsupported FA version|is_fa_version_supported|Flash\w{0,20} is only supported on|"
-         r"[Ff]lash ?[Aa]ttention.{0,40}does not support|No operator found for .memory_efficient|"
+         r"[Ff]lash ?[Aa]ttention.{0,40}does not support|XFormers does not support|No operator found for .memory_efficient|"
          r"No valid (?:\w{1,10} ){0,2}attention backend",
          "The attention backend does not run on this device or in this configuration",
          (_NO_OWN_BACKEND, _OF_TRITON,

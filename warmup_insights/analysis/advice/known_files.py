@@ -273,7 +273,7 @@ ROWS: tuple[KnownError, ...] = (
     ),
     *rows(
         "shared_memory",
-        (r"shared memory object|/dev/shm|shm_open|Bus error|insufficient shared memory|"
+        (r"shared memory object|from file </torch_|write to file </torch_|/dev/shm|shm_open|Bus error|insufficient shared memory|"
          r"shared memory \(shm\)",
          "Shared memory (/dev/shm) is too small for the processes of the engine",
          (MEMORY_OF_SHM,)),
@@ -287,6 +287,17 @@ ROWS: tuple[KnownError, ...] = (
          r"(?:disk )?space(?! in the data buffer)",
          "A file system is full",
          (_MORE_DISK,)),
+        (r"Stale file handle|No locks available|Transport endpoint is not connected|\.nfs[\da-f]{12}|"
+         r"Errno (?:5|37|107|116|121)\b|sqlite3\.\w{1,20}Error: (?:disk I/O|database is locked)",
+         "A file system, mostly one over the network, gave an error",
+         (Way("HOME, VLLM_CACHE_ROOT, TRITON_CACHE_DIR, TORCHINDUCTOR_CACHE_DIR and HF_HOME on a local disk "
+              "of the node, where the file is one of a cache", "disk; each node fills its own"),
+          Way("the mount made anew, and its server or disk looked at (`dmesg` on the host), where the "
+              "file is one of the model", "what uses the mount"))),
+        (r"sqlite3\.\w{1,20}Error: .{0,40}(?:malformed|not a database)",
+         "A cache in a file is broken: mostly that of outlines, which processes of several nodes wrote",
+         (Way("the file removed (OUTLINES_CACHE_DIR, ~/.cache/outlines), and a folder on a local disk for it",
+              "it is filled anew"),)),
         (r"Permission denied|Read-only file system|Errno (?:13|30)\b",
          "The process may not write where it wants to",
          (_WRITABLE,)),
@@ -355,12 +366,22 @@ ROWS: tuple[KnownError, ...] = (
          (Way("lib{1}.so in a directory of LIBRARY_PATH; libcuda.so comes with the driver as "
               "libcuda.so.1: a link beside it, or the stubs of the CUDA toolkit"),
           _BUILT)),
+        (r"fatal error: ['\"]?flashinfer/[\w./]{1,100}: No such",
+         "The headers of FlashInfer are not where a build of its kernels looks for them",
+         (Way("an empty cache: remove ~/.cache/flashinfer, where a build may name folders of an earlier "
+              "installation or image", "its kernels compile once more"),
+          Way("flashinfer-python installed anew, in the version that this vLLM names (`pip check`)",
+              "another environment"),
+          _BUILT)),
         (r"fatal error: ['\"]?([^\s'\":]{1,100})['\"]?(?:: No such file| file not found)",
          "A header that kernels are compiled with is missing",
          (Way("the package with {1} in the image: Python.h is of python3-dev, those of CUDA are "
               "of the toolkit (with nvcc and headers of pip FLASHINFER_EXTRA_CUDAFLAGS=-I and the folder "
               "site-packages/nvidia/cu13/include), those of C (stddef.h, stdlib.h) of gcc and "
               "libc6-dev", "a larger image"), _BUILT)),
+        (r"(:/[^\s:]{1,200})/bin/nvcc: not found",
+         "CUDA_HOME is a list of folders, and has to be one",
+         (Way("CUDA_HOME with one folder alone, such as /usr/local/cuda: it has {1} now"),)),
         (r"Could not find nvcc|requires CUDA (?:>=|version)|CUDA_HOME|cuda_home|nvcc.{0,40}not found|nvcc: not found|"
          r"No such file.{0,60}nvcc",
          "Something that the engine needs is missing",
@@ -427,7 +448,21 @@ ROWS: tuple[KnownError, ...] = (
          "A package is missing",
          (Way("install {1} in the environment of the engine: the one whose python runs it",
               "a larger image; its version must fit torch and the driver"),)),
-        (r"(lib(?:Synapse|synapse|habana|hcl|hccl|hl_|hl-|media)[\w.+-]{0,60}\.so[\d.]{0,16}): "
+        (r"(libascend_hal\.so[\d.]{0,16}): cannot open shared object",
+         "A library of the Ascend driver is missing",
+         (Way("the driver of the host in the container: /usr/local/Ascend/driver mounted there, and its lib64 "
+              "(common and driver below it) in LD_LIBRARY_PATH"),)),
+        (r"(lib(?:ascendcl|hccl|atb|opapi|ge_\w{1,20}|graph|msprofiler|tsdclient|c_sec)\.so[\d.]{0,16}): "
+         r"cannot open shared object",
+         "A library of the Ascend toolkit (CANN) is missing",
+         (Way("`source /usr/local/Ascend/ascend-toolkit/set_env.sh`, and nnal/atb/set_env.sh for libatb.so, "
+              "before the start"),
+          _SAME_RELEASE)),
+        (r"(lib(?:GL|gthread-2\.0|SM|Xext|Xrender)\.so[\d.]{0,16}): cannot open shared object",
+         "A library that OpenCV needs is missing",
+         (Way("`apt-get install libgl1 libglib2.0-0` in the image, or opencv-python-headless instead of "
+              "opencv-python, which does without {1}", "a larger image"),)),
+        (r"(lib(?:Synapse|synapse|habana|hcl|hccl_|hl_|hl-|media)[\w.+-]{0,60}\.so[\d.]{0,16}): "
          r"cannot open shared object",
          "A library of the Gaudi software is missing, or is of another release",
          (Way("vLLM for Gaudi of the release that is installed (`hl-smi`, `pip list`): the tag "
@@ -896,12 +931,12 @@ ROWS: tuple[KnownError, ...] = (
         (r"InductorError.{0,200}?(?:PassManager::run failed|LLVM ERROR: )",
          "Triton could not compile a kernel of a compiled graph for this device",
          (EAGER, _TRITON_RELEASE)),
-        (r"InductorError|BackendCompilerFailed|argument: 'inner_exception'|CompilationError|TritonMissing|"
+        (r"InductorError|BackendCompilerFailed|argument: 'inner_exception'|(?<!compiler\.errors\.)CompilationError|TritonMissing|"
          r"(?<!AttributeError: )torch\._(?:dynamo|inductor)",
          "Compilation failed",
          (EAGER, Way("an empty cache (VLLM_CACHE_ROOT, TORCHINDUCTOR_CACHE_DIR) and the "
                       "versions of one release", "one cold start"))),
-        (r"PassManager::run failed|LLVM ERROR: |stack frame size \(\d{1,9}\) exceeds limit",
+        (r"triton\.compiler\.errors\.\w{0,30}Error|PassManager::run failed|LLVM ERROR: |stack frame size \(\d{1,9}\) exceeds limit",
          "Triton could not compile a kernel for this device",
          (Way("another attention backend, where the traceback ends in a kernel of attention",
               "another kernel, which may be slower"),
@@ -951,7 +986,7 @@ ROWS: tuple[KnownError, ...] = (
           Way("vLLM 0.12 or newer, in a fresh environment", "another image"))),
         (r"'\w{1,60}(?:Tokenizer|TokenizerFast|Processor|FeatureExtractor)' object has no attribute|"
          r"TypeError: \w{1,60}(?:Tokenizer|TokenizerFast|Processor|FeatureExtractor)\.\w{1,40}\(\) (?:got|missing)|"
-         r"'list' object has no attribute 'keys'|PreTrainedModel\.\w{1,80}\(\) got an unexpected|"
+         r"'list' object has no attribute 'keys'|Expected there to be \d{1,6} prompt updates|PreTrainedModel\.\w{1,80}\(\) got an unexpected|"
          r"Failed to apply \w{1,60}Processor\b",
          "The tokenizer or processor of the model and transformers are of different releases",
          (Way("the newest files of code in the folder of the model, where the class is one of them "
@@ -959,6 +994,12 @@ ROWS: tuple[KnownError, ...] = (
           Way("the transformers that the model was made with: `transformers_version` in its "
               "config.json, as far as the release of vLLM allows it (`pip check`)",
               "models that need another one do not load"),
+          _SAME_RELEASE)),
+        (r"(flashinfer-[a-z-]{3,20}) version \(([\w.+]{1,20})\) does not match flashinfer version "
+         r"\(([\w.]{1,20})\)",
+         "Two packages of FlashInfer are of different versions",
+         (Way("{1} of {3} (`pip install {1}=={3}`, from the index that has it for this CUDA), or without "
+              "{1}, as FlashInfer compiles its kernels then", "another environment"),
           _SAME_RELEASE)),
         (r"type 'array\.array' is not subscriptable",
          "A package needs Python 3.12: there `array.array` is a generic type",
@@ -969,7 +1010,8 @@ ROWS: tuple[KnownError, ...] = (
          (Way("a newer vLLM: models of several parts are read by the release that added them, "
               "whatever transformers has", "another image"),
           _OTHER_TRANSFORMERS)),
-        (r"KeyError: '(?:rope_t(?:ype|heta)|rope_scaling|factor|original_max_position_embeddings|"
+        (r"StrictDataclass\w{1,40}Error|'dict' object has no attribute '(?:model_type|vocab_size|hidden_size|"
+         r"num_\w{1,30})'|KeyError: '(?:rope_t(?:ype|heta)|rope_scaling|factor|original_max_position_embeddings|"
          r"mrope_section|attention_factor)'$|rope_scaling.{0,40}(?:must be a dictionary|should have a)|assert \"\w{1,20}\" in "
          r"rope_scaling|"
          r"Invalid type of HuggingFace|'(?!(?:Vllm|Model|Cache|Parallel|Scheduler|Device|Load|"

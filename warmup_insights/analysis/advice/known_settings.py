@@ -412,8 +412,8 @@ ROWS: tuple[KnownError, ...] = (
               "model, or unset"),)),
         (r"(?:Unknown|Invalid) attention backend: '?([\w.]{1,60})",
          "There is no attention backend of this name",
-         (Way("one of the names in the message instead of {1} (--attention-backend, "
-              "VLLM_ATTENTION_BACKEND in older versions), or a newer vLLM that has it"),)),
+         (Way("one of the names in the message instead of {1} for --attention-backend "
+              "(VLLM_ATTENTION_BACKEND in older versions), or a newer vLLM that has it"),)),
         (r"Backend \w{1,40} is not supported for vit attention",
          "The encoder of images has no attention of this name",
          (Way("no --mm-encoder-attn-backend, or one of those in the message"),)),
@@ -451,8 +451,8 @@ ROWS: tuple[KnownError, ...] = (
           Way("more cores for the container or process, where it has {2}", "cores"))),
         (r"attention backends share no supported KV cache block size \((.{1,300})\)",
          "The attention backends of this model have no size of blocks in common",
-         (Way("no --attention-backend or VLLM_ATTENTION_BACKEND of your own, and no --block-size, "
-              "where they are set: {1}", "the engine picks those that fit, where there are some"),)),
+         (Way("no --attention-backend (VLLM_ATTENTION_BACKEND in older versions) of your own, and no "
+              "--block-size, where they are set: {1}", "the engine picks those that fit, where there are some"),)),
         (r"Number of devices (\d{1,6}) must be >= the product of mesh_shape|"
          r"Insufficient devices for 2D mesh: found (\d{1,6}),",
          "There are fewer devices than ranks",

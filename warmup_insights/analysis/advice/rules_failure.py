@@ -45,7 +45,7 @@ _KERNEL = "dmesg -T | grep -i 'killed process' on the host"
 
 
 _ABOVE = re.compile(
-    r"ZMQError: Operation not supported|root cause|stack ?trace|Failed core proc|^Executor failed|(?:died|exited) unexpectedly|"
+    r"ZMQError: Operation not supported|^BrokenPipeError|root cause|stack ?trace|Failed core proc|^Executor failed|(?:died|exited) unexpectedly|"
     r"(?:Core|core|[Ee]ngine|WorkerProc) initialization failed"
 )
 """Of errors that only announce another one; a socket that was closed supports nothing."""

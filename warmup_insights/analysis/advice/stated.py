@@ -223,8 +223,9 @@ _LIBRARIES = ("VLLM_ROCM_USE_AITER", "VLLM_USE_FLASHINFER", "VLLM_USE_DEEP_GEMM"
 CONFIGURING = ("configure", "import")
 """Stages in which an engine does nothing but read its settings."""
 OWN_CHOICE = Way(
-    "no choice of your own of a backend or kernel (--attention-backend, --moe-backend, "
-    "--linear-backend, VLLM_ATTENTION_BACKEND, VLLM_USE_...), where one is set",
+    "no choice of your own of a backend or kernel: no --attention-backend "
+    "(VLLM_ATTENTION_BACKEND in older versions), --moe-backend, --linear-backend or "
+    "VLLM_USE_..., where one is set",
     "the engine picks one that fits, where there is one",
 )
 OTHER_DEVICE = Way(
