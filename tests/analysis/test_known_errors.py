@@ -14,6 +14,12 @@ from warmup_insights.model.failure_text import kind_of_message
 
 NCCL = "torch.distributed.DistBackendError: NCCL error in: ProcessGroupNCCL.cpp:1970, "
 TEXTS = [
+    ("KeyError: \"Tool parser 'some' not found.\"", "setting_refused", "instead of some", {}),
+    ("some.XetDownloadError: CAS service error : HTTP status client error (401 Unauthorized)",
+     "model_access", "HF_TOKEN", {}),
+    ("ModuleNotFoundError: No module named 'vllm.vllm_flash_attn.flash_attn_interface'",
+     "packages_mismatch", "vLLM as built for this device", {}),
+    ("ModuleNotFoundError: No module named 'amdsmi'", "missing_tool", "/opt/rocm/share/amd_smi", {}),
     ("ValueError: Current platform does not support NVFP4 quantization. Please use Blackwell and above.",
      "device_unsupported", "another build of the model", {}),
     ("RuntimeError: Unsupported kv cache dtype: fp8_e4m3", "device_unsupported", "--kv-cache-dtype auto",

@@ -182,7 +182,7 @@ FEATURES: tuple[Feature, ...] = (
     Feature(r"device_communicators/symm_mem", "VLLM_ALLREDUCE_USE_SYMM_MEM",
             "VLLM_ALLREDUCE_USE_SYMM_MEM=0", "slower all-reduces of some sizes", is_default=True,
             devices=("cuda",)),
-    Feature(r"all2all", "all2all_backend", "no --all2all-backend", "the engine picks one"),
+    Feature(r"all2all|\bdeep_ep/", "all2all_backend", "no --all2all-backend", "the engine picks one"),
     Feature(r"(?<!encoder )(?<!encoder_)attention[_ -]backend|vllm/v1/attention/backends/(?!\w{0,12}(?:mamba|gdn|linear|conv))",
             "attention_backend",
             "no --attention-backend (VLLM_ATTENTION_BACKEND in older versions) of your own, or another "

@@ -444,6 +444,10 @@ ROWS: tuple[KnownError, ...] = (
          (Way("the version of {1} that this vLLM was made with (`pip check`, the requirements "
               "of the release): the module is not in the one installed", "another image"),
           _SAME_RELEASE)),
+        (r"No module named '?amdsmi",
+         "The Python part of AMD's monitoring library is missing",
+         (Way("that of the ROCm installed in the environment of the engine: `pip install "
+              "/opt/rocm/share/amd_smi`"),)),
         (r"No module named '?(?!vllm[._'])([\w.-]{1,80})",
          "A package is missing",
          (Way("install {1} in the environment of the engine: the one whose python runs it",
@@ -542,13 +546,13 @@ ROWS: tuple[KnownError, ...] = (
          (_HF_TOKEN,
           Way("a way to the hub from inside the container (proxy, HF_ENDPOINT), or a complete local "
               "folder with config.json as --model", "none, or disk"))),
-        (r"401 Client Error",
+        (r"401 Client Error|401 Unauthorized",
          "The hub wants a login",
          (_HF_TOKEN, _LOCAL_COPY)),
         (r"429 Client Error|Too Many Requests",
          "The hub refused because of too many requests",
          (_HF_TOKEN, Way("HF_HOME on a volume that all starts share", "disk"))),
-        (r"\b50[0234] Server Error|Gateway Time-?out|CAS service error|Read timed out|"
+        (r"\b50[0234] Server Error|Gateway Time-?out|CAS service error(?!.{0,80}\b40[13] )|Read timed out|"
          r"IncompleteRead|Connection (?:broken|aborted)|RemoteDisconnected|Consistency check "
          r"failed|ReadTimeout|ReadError|read operation timed out",
          "The hub or the way to it broke off the download",
@@ -961,7 +965,7 @@ ROWS: tuple[KnownError, ...] = (
         (r"'_C' object has no attribute '(?:gptq|marlin|cutlass|machete)_",
          _NO_KERNELS,
          (_FOR_THIS_DEVICE, _AS_BUILT)),
-        (r"No module named '?vllm\._|_OpNamespace|Could not run '_\w{0,20}C\w{0,20}::|"
+        (r"No module named '?vllm\.(?:_|vllm_flash_attn\b)|_OpNamespace|Could not run '_\w{0,20}C\w{0,20}::|"
          r"name 'vllm_(?:cache_)?ops' is not defined|instantiate class '_\w{0,20}C\.",
          "The compiled part of vLLM is missing, was built for another device or torch, or lacks an "
          "operation there",
@@ -1076,7 +1080,7 @@ ROWS: tuple[KnownError, ...] = (
          (Way("{1} built for the torch that is installed: `pip install --force-reinstall "
               "--no-build-isolation` of its package, or its wheel for this torch and CUDA",
               "time, and a compiler"),
-          Way("{1} removed, where it is optional: vLLM brings its own attention kernels"),
+          Way("{1} removed, where the start does without it (flash-attn: vLLM brings its own kernels)"),
           _SAME_RELEASE)),
         (r"undefined symbol: _ZNK?\d{1,2}(?:torch|c10|at)[\dA-Z]",
          "A package was built for another torch than is installed",

@@ -687,9 +687,10 @@ ROWS: tuple[KnownError, ...] = (
         (r"invalid (tool call|reasoning) parser: (\S{1,80})",
          "There is no parser of this name",
          (Way("one of the names in the message instead of {2}, or a newer vLLM that has it"),)),
-        (r"(?:tool_parser:|reasoning_parser_name=)'?([^\s']{1,80})'? (?:which )?has not been registered",
+        (r"(?:tool_parser:|reasoning_parser_name=)'?([^\s']{1,80})'? (?:which )?has not been registered|"
+         r"(?:Tool|Reasoning) parser '([^']{1,80})' not found",
          "There is no parser of this name",
-         (Way("a name of this version instead of {1} (`vllm serve --help=all` lists them), or a newer "
+         (Way("a name of this version instead of {1}{2} (`vllm serve --help=all` lists them), or a newer "
               "vLLM that has it"),
           Way("--tool-parser-plugin or --reasoning-parser-plugin with the file that registers it"))),
         (r"(?:input|output)_size_per_partition|not aligned with the quantized weight shape|"

@@ -801,8 +801,8 @@ _TABLE = {
         "shared memory (/dev/shm) is too small", "NCCL `misc/shmutils.cc`; torch multiprocessing",
         "64 MiB, which Docker gives: --ipc=host or --shm-size"),
     "disk_full": (
-        "a file system is full or may not be written, or too many files are open",
-        "errno ENOSPC, EDQUOT, EACCES, EROFS and EMFILE",
+        "a file system is full, may not be written or fails, or too many files are open",
+        "errno ENOSPC, EDQUOT, EACCES, EROFS, EMFILE, ESTALE, ENOLCK and EIO",
         "`[Errno 28] No space left on device` while weights are downloaded"),
     "host_limit": (
         "memory, threads or the way of starting processes of the host end the start",
