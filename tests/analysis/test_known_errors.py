@@ -14,6 +14,10 @@ from warmup_insights.model.failure_text import kind_of_message
 
 NCCL = "torch.distributed.DistBackendError: NCCL error in: ProcessGroupNCCL.cpp:1970, "
 TEXTS = [
+    ("concurrent.futures.process.BrokenProcessPool: A process in the process pool was terminated abruptly",
+     "host_limit", "TORCHINDUCTOR_COMPILE_THREADS=1", {}),
+    ("FileNotFoundError: [Errno 2] No such file or directory: '/psm_1a2b3c4d'", "shared_memory",
+     "the process that ended first", {}),
     ("KeyError: \"Tool parser 'some' not found.\"", "setting_refused", "instead of some", {}),
     ("some.XetDownloadError: CAS service error : HTTP status client error (401 Unauthorized)",
      "model_access", "HF_TOKEN", {}),
@@ -1857,3 +1861,21 @@ def test_a_program_that_does_not_fit_when_it_is_loaded_is_none_of_the_weights():
 def test_an_assertion_of_a_models_own_folder_is_about_no_setting():
     text = "AssertionError: Some limit in fused blocks only support 7.0 now."
     assert _raised(text, "vllm/models/some/model.py").rule == "failure_unexplained"
+
+
+def test_kernels_of_flashinfer_are_left_out_once():
+    text = (
+        "RuntimeError: Error in function 'TrtllmGenBatchedGemmRunner' at /w/some.cu:143: No kernel "
+        "found for the given options: some"
+    )
+    finding = _raised(text, "flashinfer/fused_moe/core.py", started("vllm"))
+    assert "SAMPLER" not in str([way.suggestion for way in finding.ways])
+
+
+def test_the_second_assembler_of_triton_needs_no_first_release_of_itself():
+    text = (
+        "ptxas-blackwell fatal   : Value 'sm_121a' is not defined for option 'gpu-name'"
+    )
+    finding = _raised(text)
+    shown = [finding.suggestion, *(way.suggestion for way in finding.ways)]
+    assert "Triton 3." not in str(shown)

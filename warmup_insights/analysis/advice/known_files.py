@@ -133,6 +133,8 @@ _FIRST_TRITON = {"103": "3.6", "110": "3.7", "121": "3.6"}
 """Architecture to the first Triton with a ptxas that has it: of CUDA 12.8 at first, since 3.6 a
 second one for capability 10 and above, of 12.9, since 3.7 of 13.1
 (`cmake/nvidia-toolchain-version.json`)."""
+_FIRST_SECOND = "3.6"
+"""The first Triton with a second ptxas: ptxas-blackwell."""
 _OF_NVCC = re.compile(r"[Nn]inja|nvcc|gpu architecture|Error building")
 
 
@@ -170,15 +172,16 @@ def _ptxas_of(number: str, first: str | None, *, is_second: bool) -> Iterable[Wa
     if is_second:
         variable = "TRITON_PTXAS_BLACKWELL_PATH"
     elif int(number) >= 100:
-        variable += " (since Triton 3.6 TRITON_PTXAS_BLACKWELL_PATH)"
+        variable += f" (since Triton {_FIRST_SECOND} TRITON_PTXAS_BLACKWELL_PATH)"
     release = f"CUDA {first} or newer" if first else "a CUDA that knows the device"
+    older = "" if is_second else "; Triton 3.4 and older take none of CUDA 13"
     yield Way(
         f"{variable} with the ptxas of {release}, such as /usr/local/cuda/bin/ptxas (`ptxas "
-        "--version`); Triton 3.4 and older take none of CUDA 13",
+        f"--version`){older}",
         "the CUDA toolkit in the image",
     )
     triton = _FIRST_TRITON.get(number)
-    if triton is None:
+    if triton is None or (is_second and triton == _FIRST_SECOND):
         yield _TRITON_RELEASE
         return
     yield Way(
@@ -273,6 +276,12 @@ ROWS: tuple[KnownError, ...] = (
     ),
     *rows(
         "shared_memory",
+        (r"No such file or directory: '/psm_[\da-f]{4,16}'",
+         "Shared memory that processes of the engine have in common is gone: the one that made it ended",
+         (Way("the error of the process that ended first, above the line or in the log of its rank",
+              "this line only follows it", kind="look"),
+          Way("one namespace for shared memory (--ipc=host), where ranks of a node run in several containers",
+              "a right of the container"))),
         (r"shared memory object|from file </torch_|write to file </torch_|/dev/shm|shm_open|Bus error|insufficient shared memory|"
          r"shared memory \(shm\)",
          "Shared memory (/dev/shm) is too small for the processes of the engine",
@@ -309,6 +318,11 @@ ROWS: tuple[KnownError, ...] = (
          r"(?:^|[\s.])MemoryError\b(?!: Not enough space in the data buffer)|Too large swap space",
          "The host has too little memory, not the device",
          (MORE_HOST,)),
+        (r"BrokenProcessPool|SubprocException.{0,200}\b(?:SIGKILL|-9)\b",
+         "A process that compiles was ended from outside, mostly for lack of host memory",
+         (Way("TORCHINDUCTOR_COMPILE_THREADS=1 (MAX_JOBS=1 for kernels that nvcc builds): fewer compile at "
+              "once", "a longer compilation"),
+          MORE_HOST)),
         (r"can't start new thread|pthread_create failed|Errno 11\b|"
          r"^(?:\w{1,40}: )?Resource temporarily unavailable",
          "The process may start no more threads",

@@ -329,6 +329,10 @@ _OF_OTHERS = re.compile(r"Reasons: \{.{0,2000}")
 """Why each backend is none for a start, in a message: it names libraries that are not in use."""
 
 
+_LEAVES_FLASHINFER = re.compile(r"(?:those of|than) FlashInfer\b")
+"""A way that has other kernels instead."""
+
+
 def without_library(
     text: str, ways: Iterable[Way], config: Mapping[str, Value]
 ) -> list[Way]:
@@ -336,6 +340,8 @@ def without_library(
     known = " ".join(way.suggestion for way in ways)
     named = named_features(_OF_OTHERS.sub("", text), config)
     libraries = [f for f in named if f.setting.startswith(_LIBRARIES)]
+    if _LEAVES_FLASHINFER.search(known):
+        return []
     return [f.way(config) for f in libraries[:1] if f.setting not in known]
 
 
