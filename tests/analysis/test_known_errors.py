@@ -1842,6 +1842,18 @@ def test_what_a_way_sets_has_the_name_of_the_version():
     assert {"VLLM_ATTENTION_BACKEND": "TRITON_MLA"} in changed
 
 
+def test_an_option_has_the_name_of_the_version_with_its_number():
+    text = (
+        "ValueError: Capture size larger than 512 is not supported for full cuda graph."
+    )
+    for version, name in (
+        ("0.10.2", "--cuda-graph-sizes"),
+        ("0.33.0", "--max-cudagraph-capture-size"),
+    ):
+        first = _raised(text, "", started("vllm", version=version)).suggestion
+        assert first.endswith(f"above 512: {name} 512")
+
+
 def test_kernels_that_no_version_of_then_has_by_name_are_left_out_another_way():
     text = "RuntimeError: Failed to initialize cutlass TMA WS grouped gemm"
     finding = _raised(text, "", started("vllm", version="0.12.0"))

@@ -84,7 +84,9 @@ LIVES: tuple[SettingLife, ...] = (
     SettingLife(r"cudagraph_specialize_lora", "vllm", first=(0, 11, 1)),
     SettingLife(r"VLLM_MULTIMODAL_BUCKETS", "vllm-gaudi", first=(0, 11, 2)),
     SettingLife(r"VLLM_MULTIMODAL_RESOLUTIONS", "vllm-gaudi", first=(0, 26)),
-    SettingLife(r"max_cudagraph_capture_size", "vllm", first=(0, 11, 1)),
+    SettingLife(
+        r"max_cudagraph_capture_size", "vllm", first=(0, 11, 1), before="--cuda-graph-sizes"
+    ),
     SettingLife(r"cudagraph_capture_sizes", "vllm", first=(0, 6, 6)),
     SettingLife(r"safetensors_load_strategy=prefetch", "vllm", first=(0, 19)),
     SettingLife(r"load_format=fastsafetensors", "vllm", first=(0, 8, 2)),
@@ -156,9 +158,7 @@ def has_setting(summary: RunSummary, setting: str) -> bool:
     )
 
 
-_OLDER = re.compile(
-    r" \((?:--)?[A-Za-z][\w.-]{3,40}(?: or none)? in older versions[^()]{0,60}\)"
-)
+_OLDER = re.compile(r" \((?:--)?[A-Za-z][\w-]{3,40} in older versions[^()]{0,60}\)")
 """What a text has besides for versions that are older."""
 _GIVEN = (
     r"(?![\w-])(?: (?P<value>[A-Z\d_]{4,40}\b|(?:triton|marlin|cutlass|allgather_reducescatter)\b"
@@ -174,23 +174,22 @@ def as_named_in(text: str, engine: str | None, version: Version | None) -> str:
         return text
     text = _OLDER.sub("", text)
     for life in LIVES:
-        if not life.before or life.first is None or version >= life.first:
-            continue
-        name, _, value = life.pattern.partition("=")
-        if value:
-            text = re.sub(rf"\b{life.pattern}\b", life.before, text)
-            continue
-        text = re.sub(
-            f"--{name.replace('_', '-')}{_GIVEN}",
-            lambda match, before=life.before: _before(before, match["value"]),
-            text,
-        )
+        if life.before and life.first is not None and version < life.first:
+            text = _as_before(life, text)
     return text
 
 
-def _before(before: str, value: str | None) -> str:
-    """How a value was set before; without one the name alone."""
-    return before.format(value=value) if value else before.partition("=")[0]
+def _as_before(life: SettingLife, text: str) -> str:
+    """The text with what did the same before a setting, with its value where it has one."""
+    name, _, value = life.pattern.partition("=")
+    if value:
+        return re.sub(rf"\b{life.pattern}\b", life.before, text)
+
+    def named(match: re.Match[str]) -> str:
+        given = match["value"]
+        return life.before.format(value=given) if given else life.before.split("=")[0]
+
+    return re.sub(f"--{name.replace('_', '-')}{_GIVEN}", named, text)
 
 
 def dead_in(engine: str | None, version: Version, setting: str) -> SettingLife | None:
