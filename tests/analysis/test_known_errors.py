@@ -1027,6 +1027,12 @@ TEXTS = [
      "NUMA nodes are [0]. Please try to bind threads manually.", "setting_refused",
      "--tensor-parallel-size 1", {"tensor_parallel_size": 1}),
     ("Illegal instruction", "device_unsupported", "lscpu", {}),
+    ("Worker proc VllmWorker-0 died unexpectedly (exit code: -4), shutting down executor.",
+     "device_unsupported", "lscpu", {}),
+    ("Worker proc VllmWorker-0 died unexpectedly (exit code: -7)", "shared_memory", "/dev/shm", {}),
+    ("socket.gaierror: [Errno -2] Name or service not known", "setting_refused", "--host", {}),
+    ("AssertionError: expert parallel group is not initialized. EP group is only created for MoE "
+     "models with num_experts > 0.", "setting_refused", "a newer vLLM", {}),
     ("RuntimeError: moe_wna16_marlin_gemm, /workspace/csrc/libtorch_stable/moe/marlin_moe_wna16"
      "/ops.cu:768, size_k = 256, is not divisible by b_scales.size(1) = 15", "setting_refused",
      "smaller --tensor-parallel-size", {}),

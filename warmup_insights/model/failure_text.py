@@ -47,8 +47,12 @@ CARRIERS = (
 what failed, in a traceback that is printed or raised. For a pattern."""
 _ON_CHIP = re.compile(r"memory space [sv]mem\b")
 """XLA, of memory that a kernel works in on the chip of a TPU: not the device's."""
-_KILLED = re.compile(r"Failed core proc\(s\): \{(?:'[^']{1,80}': -9(?:, )?){1,99}\}")
-"""Exit codes of the engine cores (vLLM `v1/engine/utils.py wait_for_engine_startup`)."""
+_KILLED = re.compile(
+    r"Failed core proc\(s\): \{(?:'[^']{1,80}': -9(?:, )?){1,99}\}|"
+    r"died unexpectedly \(exit code: -9\)"
+)
+"""Exit codes of the engine cores (vLLM `v1/engine/utils.py wait_for_engine_startup`), and of
+a worker (`v1/executor/multiproc_executor.py monitor_workers`)."""
 _REFUSED = re.compile(r'"aten::(?:new_)?empty\w{0,20}".{0,200} API call failed')
 """torch's stable ABI drops the text of the allocator (`stable/ops.h`)."""
 

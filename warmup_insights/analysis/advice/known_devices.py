@@ -568,7 +568,8 @@ ROWS: tuple[KnownError, ...] = (
                         VLLM_WSL2_ENABLE_PIN_MEMORY="1"),
           Way.that_sets("the model runner before", VLLM_USE_V2_MODEL_RUNNER="0"),
           Way("a newer vLLM, which does without it", "another image"))),
-        (r"(?:^|\s)Illegal instruction\b|was compiled with avx\w{0,10} but CPU does not",
+        (r"(?:^|\s)Illegal instruction\b|was compiled with avx\w{0,10} but CPU does not|"
+         r"(?:exit code|core proc\(s\): \{'[^']{1,80}'): -4\b",
          "The processor lacks an instruction that a package was built with",
          (Way("`lscpu`: a build of vLLM for this processor (for AVX2 one with "
               "VLLM_CPU_DISABLE_AVX512=true, --build-arg of docker/Dockerfile.cpu), or a "

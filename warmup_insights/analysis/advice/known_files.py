@@ -283,7 +283,7 @@ ROWS: tuple[KnownError, ...] = (
           Way("one namespace for shared memory (--ipc=host), where ranks of a node run in several containers",
               "a right of the container"))),
         (r"shared memory object|from file </torch_|write to file </torch_|/dev/shm|shm_open|Bus error|insufficient shared memory|"
-         r"shared memory \(shm\)",
+         r"shared memory \(shm\)|(?:exit code|core proc\(s\): \{'[^']{1,80}'): -7\b",
          "Shared memory (/dev/shm) is too small for the processes of the engine",
          (MEMORY_OF_SHM,)),
     ),

@@ -57,8 +57,11 @@ _UNNAMED = re.compile(
 _FOR_MEMORY = re.compile(r"(?i)out of memory|oom[-_ ]?kill")
 """What ended a process for the memory of its host or container, as the kernel, Slurm and
 Kubernetes print it."""
-_CRASHED = re.compile(r"Failed core proc\(s\): \{.{0,400}': -(4|6|7|8|11)\b")
-"""Exit codes of engine cores that crashed (vLLM `v1/engine/utils.py wait_for_engine_startup`)."""
+_CRASHED = re.compile(
+    r"(?:Failed core proc\(s\): \{.{0,400}'|died unexpectedly \(exit code): -(4|6|7|8|11)\b"
+)
+"""Exit codes of processes that crashed (vLLM `v1/engine/utils.py wait_for_engine_startup`,
+`v1/executor/multiproc_executor.py monitor_workers`)."""
 _QUOTES = re.compile(r"Worker failed with error '\w")
 """The executor quotes what its worker raised (vLLM `v1/executor/multiproc_executor.py`)."""
 

@@ -83,7 +83,7 @@ def monitor(facts: RunFacts) -> str:
     """The program that shows who holds memory of this kind of device."""
     programs = {
         "cuda": "nvidia-smi", "rocm": "rocm-smi", "hpu": "hl-smi", "ascend": "npu-smi",
-        "xpu": "xpu-smi",
+        "xpu": "xpu-smi", "tpu": "tpu-info", "cpu": "top",
     }  # fmt: skip
     return programs.get(facts.summary.device.kind or "", "the monitor of the device")
 
