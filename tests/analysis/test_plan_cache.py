@@ -141,18 +141,112 @@ def test_the_cache_of_cuda_grows_by_a_share_of_the_device():
     assert small.outcome == "no_kv_cache"
 
 
-def test_tokens_are_as_sure_as_the_sizes_of_the_log():
-    """0.01 of 20 GiB, of which a quarter of 80 GiB is as much again: 100 tokens."""
+def test_a_cache_is_as_sure_as_equal_starts_are_alike():
+    """0.01 of 20 GiB, of which a quarter of 80 GiB is as much again, are 100 tokens; what the
+    profiling run takes is measured anew, and a hundredth of 80 GiB are 6,400."""
     log = msgspec.structs.replace(cuda(), engine=EngineName(name="vllm"))
     planner = CachePlanner(log)
     near, own = (
         planner.plan(PlanSettings(gpu_memory_utilization=use)) for use in (0.75, 0.5)
     )
-    assert (near.kv_cache_tokens_step, own.kv_cache_tokens_step) == (100.0, 0.0)
-    assert near.num_kv_blocks_range == (19_993, 20_007)
+    assert (near.kv_cache_tokens_step, own.kv_cache_tokens_step) == (6500.0, 0.0)
+    assert near.kv_cache_bytes_step == pytest.approx(0.8125 * GIB)
+    assert near.num_kv_blocks_range == (19_593, 20_407)
     assert own.num_kv_blocks_range == (own.num_kv_blocks,) * 2
     row = cache_table([near]).rows[0]
-    assert ("320,000" in row, "20,000" in row) == (True, True)
+    assert {"40 GiB ± 0.81 GiB", "320,000 ± 6,500", "20,000 ± 410"} <= set(row)
+    assert any("by which equal starts differ" in note for note in near.notes)
+    assert own.notes == ()
+
+
+def test_the_range_of_blocks_needs_no_tokens():
+    """vLLM 0.9 on ROCm: 142.19 GiB are 72,801 blocks of 16 at 0.9, and 122.99 GiB 62,971."""
+    run = with_memory(
+        cuda(total=int(191.98 * GIB)), kv_cache_bytes=int(142.19 * GIB),
+        num_kv_blocks=72_801, kv_cache_tokens=None, gpu_memory_utilization=0.9,
+    )  # fmt: skip
+    plan = CachePlanner(run).plan(PlanSettings(gpu_memory_utilization=0.8))
+    low, high = plan.num_kv_blocks_range
+    assert low <= 62_971 <= high
+
+
+def test_a_start_that_compiled_counts_what_that_took():
+    """Starts of the same settings: 13.5 GiB where code was compiled, 14.4 GiB where not."""
+    run = with_memory(cuda(total=95 * GIB), profile_bytes=3 * GIB)
+    start = msgspec.structs.replace(run.start, caches={"torch_compile": "missed"})
+    compiled = msgspec.structs.replace(run, start=start)
+    settings = PlanSettings(gpu_memory_utilization=0.52)
+    plans = [CachePlanner(each).plan(settings) for each in (run, compiled)]
+    steps = [plan.kv_cache_bytes_step for plan in plans]
+    assert steps[1] - steps[0] == 3 * GIB
+    told = ["compiled its code" in str(plan.notes) for plan in plans]
+    assert told == [False, True]
+
+
+def test_what_is_within_the_range_of_its_cache_is_too_close_to_tell():
+    """0.25 of 80 GiB leave nothing, and 0.3 of it 4 GiB: 32,000 tokens."""
+    planner = CachePlanner(cuda())
+    lengths = (20_000, 31_000, 33_000, 40_000)
+    plans = [
+        planner.plan(PlanSettings(gpu_memory_utilization=0.3, max_model_len=length))
+        for length in lengths
+    ]
+    assert [plan.outcome for plan in plans] == ["fits", None, None, "no_kv_cache"]
+
+
+@pytest.mark.parametrize(
+    ("settings", "version", "is_known"),
+    [
+        ({"enable_chunked_prefill": True}, "0.20.0", True),
+        ({}, "0.20.0", True),
+        ({"enable_chunked_prefill": False}, "0.20.0", False),
+        ({"chunked_prefill_enabled": False}, "0.6.6", False),
+        ({"chunked_prefill_enabled": True}, "0.6.6", False),
+        ({"max_num_seqs": 1, "max_num_batched_tokens": 8192}, "0.20.0", False),
+        ({"architecture": "Qwen2_5_VLForConditionalGeneration"}, "0.20.0", False),
+        (
+            {"architecture": "Gemma4ForConditionalGeneration", "language_model_only": True},
+            "0.20.0", True,
+        ),
+        ({"architecture": "GlmMoeDsaForCausalLM"}, "0.23.0", False),
+    ],
+)  # fmt: skip
+def test_the_profiling_run_may_follow_the_longest_request(settings, version, is_known):
+    """vLLM 0.6.4 without chunks: 3.81 GiB for 20,000 tokens, 2.89 GiB for 29,000."""
+    run = cuda(version=version, **settings)
+    plan = CachePlanner(run).plan(PlanSettings(max_model_len=4_000))
+    assert (plan.kv_cache_bytes is not None) == is_known
+    assert (plan.num_kv_blocks, plan.outcome) == (
+        (10_000, "fits") if is_known else (None, None)
+    )
+    assert ("another max_model_len only a start shows" in str(plan.notes)) != is_known
+    given = msgspec.structs.replace(run, arguments=["max_num_batched_tokens"])
+    plan = CachePlanner(given).plan(PlanSettings(max_model_len=4_000))
+    is_text = "architecture" not in settings or is_known
+    assert (plan.kv_cache_bytes is not None) == is_text
+
+
+def test_sparse_attention_packs_values_of_8_bits_otherwise():
+    run = cuda(architecture="DeepseekV32ForCausalLM", max_num_batched_tokens=8192)
+    plan = CachePlanner(run).plan(PlanSettings(kv_cache_dtype="fp8"))
+    assert (plan.kv_cache_tokens, plan.outcome) == (None, None)
+    assert any("Sparse attention packs" in note for note in plan.notes)
+
+
+def test_of_a_device_without_a_known_rule_nothing_but_the_run_is_known():
+    """vLLM on Neuron: a block is as long as a request, whatever block_size is printed."""
+    run = msgspec.structs.replace(
+        cuda(), device=msgspec.structs.replace(cuda().device, kind="neuron")
+    )
+    planner = CachePlanner(run)
+    assert planner.plan(PlanSettings()).kv_cache_tokens == 160_000
+    for settings in (
+        PlanSettings(block_size=64),
+        PlanSettings(gpu_memory_utilization=0.9),
+    ):
+        plan = planner.plan(settings)
+        assert (plan.kv_cache_bytes, plan.kv_cache_tokens, plan.outcome) == (None,) * 3
+        assert any("on neuron is not known" in note for note in plan.notes)
 
 
 def test_the_settings_of_the_run_give_its_own_figures():

@@ -8,7 +8,8 @@ does not depend on that share (vLLM `gpu_worker.py determine_available_memory`).
 A block of the cache holds `block_size` tokens, so its bytes are proportional to it
 (`kv_cache_interface.py AttentionSpec.page_size_bytes`), but for models whose layers are of
 several kinds. What the profiling run of other limits takes is not known, nor therefore
-the cache, unless it takes nothing.
+the cache, unless it takes nothing. On GPUs it is measured anew by every start, so the cache
+of other settings comes with the range in which equal starts differ.
 
 What is captured and compiled follows from every setting that is planned here, but for the
 share of the memory on GPUs and CPUs: there it is the same whatever the cache holds, while
@@ -18,6 +19,7 @@ blocks make the buckets on HPU and the shapes that tpu-inference compiles.
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from dataclasses import asdict, dataclass, replace
@@ -45,6 +47,7 @@ from warmup_insights.model.figures import (
     kv_cache_bytes,
 )
 from warmup_insights.model.summary import SCHEMA, RunSummary, is_true
+from warmup_insights.rules.setting_lives import read_version
 from warmup_insights.units import format_bytes, format_count
 
 UTILIZATIONS = (0.8, 0.85, 0.9, 0.95)
@@ -53,6 +56,17 @@ _BYTES = {
     "fp8_e4m3": 1, "fp8_e5m2": 1, "fp8_inc": 1,
 }  # fmt: skip
 KV_CACHE_DTYPES = tuple(_BYTES)
+SPREAD = 0.01
+"""Of the device: by as much equal starts differ where both compile, or neither does."""
+_DIVIDED_BY_RULE = {*GPUS, "cpu", "tpu", "npu", None}
+"""Kinds of devices, beside HPU, whose engines are known to divide memory as written above."""
+_PACKED = ("DeepseekV32", "DeepseekV4", "GlmMoeDsa")
+"""Beginnings of architectures with sparse attention. There 8-bit values of a token take 656
+bytes, not half of 1,152, and the profiling run sets memory aside for requests of full length
+(vLLM `mla_attention.py get_kv_cache_spec`, `flashmla_sparse.py
+get_prefill_workspace_size`)."""
+_MAY_TAKE_VIDEO = re.compile(r"ForConditionalGeneration|VL|Omni")
+_V1_SINCE = (0, 8)
 _OF_PROFILE = {"max_num_batched_tokens", "max_num_seqs"}
 """What the profiling run's tokens, and the logits of its requests, follow from."""
 OF_HPU = (
@@ -79,12 +93,14 @@ class CachePlan:
     is_own: bool
     """Whether these are the settings of the run."""
     kv_cache_bytes: int | None
+    kv_cache_bytes_step: float
+    """By how much they may be off; 0 where nothing was rounded or is measured anew."""
     num_kv_blocks: int | None
     num_kv_blocks_range: tuple[int, int] | None
-    """The fewest and the most that the figures of the run allow; None as `num_kv_blocks`."""
+    """The fewest and the most that there may be; None as `num_kv_blocks`."""
     kv_cache_tokens: int | None
     kv_cache_tokens_step: float
-    """How exactly the sizes of a log give them; 0 where nothing rounds."""
+    """By how much they may be off, as `kv_cache_bytes_step`."""
     max_concurrency: float | None
     buckets: dict[str, int] | None
     """How many there are, by phase; None where no rule gives them."""
@@ -134,7 +150,8 @@ class CachePlanner:
                 f"A device of {format_bytes(device_bytes)} does not hold the KV cache of "
                 "the run; give the memory of its device, such as 96GiB"
             )
-        of_error = summary.failure and summary.failure.stated.total_bytes
+        failure = summary.failure
+        of_error = None if failure is None else failure.stated.total_bytes
         total = memory.total_bytes or device_bytes or of_error
         if total is None and memory.usable_bytes and self.utilization:
             total = round(memory.usable_bytes / self.utilization)
@@ -192,11 +209,13 @@ class CachePlanner:
             blocks, reach = self._resized(part or 0.0, chosen, width)
             size = self._tokens_of_a_block()
             tokens = tokens if size is None else blocks * size
-        step = self._tokens_step(chosen, reach)
-        if blocks and tokens and reach == (blocks, blocks):
-            off = math.ceil(step * blocks / tokens)
-            reach = max(0, blocks - off), blocks + off
+        size = _times(kv_cache_bytes(self.summary), share)
+        off = self._off(chosen, changed, size)
+        if blocks and size and reach == (blocks, blocks):
+            few = math.ceil(blocks * off / size - 1e-6)
+            reach = max(0, blocks - few), blocks + few
         tokens, requests = self._capacity(part, chosen, blocks, tokens)
+        step = self._tokens_step(chosen, reach, off / size if size else 0.0, tokens)
         buckets, notes = self._buckets(settings, blocks)
         graphs, memory, warmup_s = (
             None if is_other else BY_NAME[name].trusted(self.summary)
@@ -204,12 +223,12 @@ class CachePlanner:
         )
         return CachePlan(
             settings=chosen, is_own=not changed,
-            kv_cache_bytes=_times(kv_cache_bytes(self.summary), share),
+            kv_cache_bytes=size, kv_cache_bytes_step=off,
             num_kv_blocks=blocks, num_kv_blocks_range=reach, kv_cache_tokens=tokens,
             kv_cache_tokens_step=step, max_concurrency=requests, buckets=buckets,
             graphs_captured=graphs, graph_memory_bytes=memory, warmup_s=warmup_s,
             outcome=self._as_seen(
-                self._outcome(chosen, part, tokens, requests), changed, part
+                self._outcome(chosen, part, tokens, requests, step), changed, part
             ),
             notes=(*notes, *self._notes(settings, changed)),
         )  # fmt: skip
@@ -317,23 +336,51 @@ class CachePlanner:
         return size if blocks is None and size and not (tokens or 0) % size else None
 
     def _tokens_step(
-        self, chosen: dict[str, Any], reach: tuple[int, int] | None
+        self,
+        chosen: dict[str, Any],
+        reach: tuple[int, int] | None,
+        off: float,
+        tokens: int | None,
     ) -> float:
-        """What the rounding of the cache and of the device leaves open, in tokens."""
-        size, tokens = self._memory.kv_cache_bytes, self._memory.kv_cache_tokens
+        """By how many tokens the cache may be off, where its size is by such a share."""
         block, own = chosen["block_size"], self.block_size
-        if own and block and block % own:
-            return float(own)  # what the run's cache is beyond its last whole block
-        use, total = chosen["gpu_memory_utilization"], self._total
-        if self.is_hpu and reach is not None:
+        # What the run's cache is beyond its last whole block is not stated.
+        rest = float(own) if own and block and block % own else 0.0
+        if self.is_hpu and not rest and reach is not None:
             return float((reach[1] - reach[0]) * (self._tokens_of_a_block() or 0))
-        if self.is_hpu or not self.summary.is_log or self._fixed is not None:
+        return max(rest, off * (tokens or 0))
+
+    def _off(
+        self, chosen: dict[str, Any], changed: set[str], planned: int | None
+    ) -> float:
+        """By how many bytes a cache of so many may be off: the figures of a log are rounded,
+        and on GPUs what the profiling run takes is measured by every start.
+
+        What a run compiled counts as taken (vLLM `gpu_worker.py
+        determine_available_memory`), so another start may take as much more or less.
+        """
+        size, total, memory = self._memory.kv_cache_bytes, self._total, self._memory
+        if not changed or not planned or not size or self._fixed is not None:
             return 0.0
-        if not size or not tokens or not total or not use or not self.utilization:
-            return 0.0
-        engine = self.summary.engine.name
-        off = bytes_step(engine, size) * total / size + bytes_step(engine, total)
-        return float(abs(use - self.utilization) * off * tokens / size)
+        rounding, engine = 0.0, self.summary.engine.name
+        if self.summary.is_log and self.is_hpu:
+            rounding = bytes_step(engine, size) * planned / size
+        elif self.summary.is_log and total is not None:
+            use = (chosen["gpu_memory_utilization"] or 0) - (self.utilization or 0)
+            off = bytes_step(engine, size) * total / size + bytes_step(engine, total)
+            rounding = abs(use) * off
+        if self.is_hpu or self.summary.device.kind not in GPUS:
+            return float(rounding)
+        device = total or (size + (memory.weights_bytes or 0)) / (self.utilization or 1)
+        compiled = (memory.profile_bytes or 0) if self._has_compiled else 0
+        return float(rounding + SPREAD * device + compiled)
+
+    @property
+    def _has_compiled(self) -> bool:
+        """Whether the run compiled code that later starts may find in a cache."""
+        caches = self.summary.start.caches
+        states = (caches.get("torch_compile"), caches.get("aot"))
+        return "missed" in states or "partial" in states
 
     def _chosen(self, settings: PlanSettings) -> dict[str, Any]:
         own = {
@@ -360,7 +407,9 @@ class CachePlanner:
         own = self.utilization
         if self._fixed is not None:
             return 1.0
-        if changed & _OF_PROFILE and not is_profile_kept(self.summary):
+        if self._of_profile(chosen, changed):
+            return None
+        if changed and not self._is_divided_by_rule:
             return None
         if self.is_hpu:
             before: float | None = self.reserve
@@ -383,6 +432,65 @@ class CachePlanner:
         grown = 1 + (use - own) * self._total / size
         return max(0.0, float(grown))
 
+    @property
+    def _is_divided_by_rule(self) -> bool:
+        return self.is_hpu or self.summary.device.kind in _DIVIDED_BY_RULE
+
+    def _of_profile(self, chosen: dict[str, Any], changed: set[str]) -> set[str]:
+        """The changed settings with which the profiling run takes what only a start shows."""
+        if is_profile_kept(self.summary):
+            return set()
+        found = changed & _OF_PROFILE
+        if "max_model_len" in changed and not self._is_step_kept(chosen):
+            found |= {"max_model_len"}
+        return found
+
+    def _is_step_kept(self, chosen: dict[str, Any]) -> bool:
+        """Whether the profiling run is known to be the same for requests of another length.
+
+        Where prompts are not taken in chunks, its tokens are by default those of a request
+        of full length, and at most those of all requests (vLLM `engine/arg_utils.py
+        _set_default_max_num_seqs_and_batched_tokens_args`, before 0.8 `config.py
+        SchedulerConfig`); a video has as many frames as fit into a request (`multimodal/
+        encoder_budget.py get_mm_max_toks_per_item`).
+        """
+        summary, config = self.summary, self.summary.config
+        if summary.device.kind in ("cpu", "tpu"):
+            return True  # nothing is profiled
+        if self.is_hpu or self._may_take_video or self._is_packed:
+            return False
+        if "max_num_batched_tokens" in (summary.arguments or ()):
+            return True
+        version = read_version(summary.engine.version)
+        is_v1 = self._memory.kv_cache_tokens is not None
+        if not is_v1 if version is None else version < _V1_SINCE:
+            return False
+        names = ("enable_chunked_prefill", "chunked_prefill_enabled")
+        if any(name in config and not is_true(config, name) for name in names):
+            return False
+        tokens = summary.setting("max_num_batched_tokens")
+        requests = summary.setting("max_num_seqs")
+        shortest = min(chosen["max_model_len"] or 0, self.length or 0)
+        return None in (tokens, requests) or shortest * (requests or 0) >= (tokens or 0)
+
+    @property
+    def _architecture(self) -> str:
+        return str(self.summary.config.get("architecture") or "")
+
+    @property
+    def _is_packed(self) -> bool:
+        return self._architecture.startswith(_PACKED)
+
+    @property
+    def _may_take_video(self) -> bool:
+        """Whether the profiling run may encode a video."""
+        config = self.summary.config
+        if is_true(config, "language_model_only"):
+            return False
+        if self.summary.setting("limit_mm_per_prompt.video") == 0:
+            return False
+        return _MAY_TAKE_VIDEO.search(self._architecture) is not None
+
     def _width(self, settings: PlanSettings) -> float | None:
         """Bytes of a token in the cache, as a share of those in the run.
 
@@ -397,6 +505,8 @@ class CachePlanner:
             own = str(self.summary.config.get("dtype") or "").removeprefix("torch.")
         if own == settings.kv_cache_dtype:
             return 1.0
+        if self._is_packed:
+            return None
         new, old = _BYTES.get(settings.kv_cache_dtype), _BYTES.get(own)
         if new is None or old is None or not self._is_plain:
             return None
@@ -432,6 +542,7 @@ class CachePlanner:
         part: float | None,
         tokens: int | None,
         requests: float | None,
+        step: float,
     ) -> str | None:
         use, free = chosen["gpu_memory_utilization"], self._memory.free_bytes
         length = chosen["max_model_len"]
@@ -448,9 +559,11 @@ class CachePlanner:
             is_same = chosen["block_size"] == self.block_size
             is_sure = is_same and (least or 0) >= max(length, self.length or 0)
             return "fits" if is_sure else None
-        if requests is not None and not self._is_plain:
-            return "fits" if requests >= 1 else "no_kv_cache"
-        return "fits" if tokens >= length else "no_kv_cache"
+        if requests is None or self._is_plain:
+            requests = tokens / length
+        if abs(requests - 1) * tokens < step * requests:
+            return None  # too close to tell
+        return "fits" if requests >= 1 else "no_kv_cache"
 
     def _notes(self, settings: PlanSettings, changed: set[str]) -> Iterator[str]:
         if self._fixed is not None:
@@ -462,7 +575,9 @@ class CachePlanner:
                 "The run does not state the memory of its device: other utilisations are "
                 "unknown; --device-memory gives it."
             )
-        yield from self._notes_on_graphs(changed)
+        if changed and self._fixed is None:
+            yield from self._notes_on_spread()
+        yield from self._notes_on_graphs(self._chosen(settings), changed)
         yield from self._notes_on_blocks(settings)
         if settings.graph_reserved_mem is not None and self.is_hpu and self._is_eager:
             yield (
@@ -484,7 +599,25 @@ class CachePlanner:
         if self.summary.synthetic:
             yield "The run is synthetic: its figures were never measured."
 
-    def _notes_on_graphs(self, changed: set[str]) -> Iterator[str]:
+    def _notes_on_spread(self) -> Iterator[str]:
+        kind = self.summary.device.kind
+        if not self._is_divided_by_rule:
+            yield f"How memory is divided on {kind} is not known here: other caches are unknown."
+        if self.is_hpu or kind not in GPUS:
+            return
+        yield (
+            f"The cache of other settings is within {100 * SPREAD:g} % of the device, by which equal "
+            "starts differ, if nothing else takes memory of it."
+        )
+        if self._has_compiled:
+            yield (
+                "The run compiled its code while memory was measured: a start that finds it "
+                "cached may have more or less for its cache, in most cases more."
+            )
+
+    def _notes_on_graphs(
+        self, chosen: dict[str, Any], changed: set[str]
+    ) -> Iterator[str]:
         if self.is_hpu:
             yield (
                 "Graphs and warm-up of other settings are unknown: they follow from a run "
@@ -496,8 +629,8 @@ class CachePlanner:
             yield f"Graphs and warm-up are unknown: only a start shows them with another {names}."
         elif changed:
             yield "Graphs and warm-up are as in the run: they do not depend on utilisation."
-        if not is_profile_kept(self.summary) and self._fixed is None:
-            for name in sorted(changed & _OF_PROFILE):
+        if self._fixed is None:
+            for name in sorted(self._of_profile(chosen, changed)):
                 yield f"What the profiling run takes with another {name} only a start shows."
 
     def _notes_on_blocks(self, settings: PlanSettings) -> Iterator[str]:
@@ -507,7 +640,12 @@ class CachePlanner:
                 "The run does not show that all layers of its model are of one kind: how "
                 "many requests of another length fit is unknown."
             )
-        if settings.kv_cache_dtype is not None and not self._is_plain:
+        if settings.kv_cache_dtype is not None and self._is_packed:
+            yield (
+                "Sparse attention packs values of 8 bits otherwise: what another "
+                "kv_cache_dtype gives is unknown."
+            )
+        elif settings.kv_cache_dtype is not None and not self._is_plain:
             yield (
                 "The run does not show that all layers of its model are of one kind: what "
                 "another kv_cache_dtype gives is unknown."
