@@ -206,6 +206,30 @@ def test_merged_prefill_runs_all_sequences_in_one_row():
     assert look_up_step(plain, table, "prompt", (1, 100, 9)).bucket == (1, 128, 16)
 
 
+@pytest.mark.parametrize("contiguous", ["0", "1"])
+@pytest.mark.parametrize("shape", [(3, 10), (5, 40), (16, 500), (7, 4000)])
+def test_a_step_with_drafts_is_padded_by_the_buckets_before_them(contiguous, shape):
+    """`_create_decode_input_data`: the batch by `seed_decode_buckets`, each token a row."""
+    settings = make_settings(
+        {"VLLM_CONTIGUOUS_PA": contiguous}, num_speculative_tokens=2
+    )
+    made = generate(settings)
+    table = BucketTable(settings, made)
+    batch_size, blocks = shape
+
+    def first(buckets, rows, needed):
+        needed = min(needed, made.fallback_max_ctx)
+        return next((b for b in buckets if b[0] >= rows and b[2] >= needed), None)
+
+    seed = first(made.seed_decode, batch_size, blocks)
+    padded = 3 * (seed or first(made.decode, batch_size, blocks)).batch_size
+    own = first(made.decode, padded, blocks * (1 if contiguous == "1" else 3))
+    expected = own or table.peek("decode", (padded, blocks)).bucket
+    assert table.with_drafts(shape) == (padded, 1, expected.num_blocks)
+    plain = make_settings({"VLLM_CONTIGUOUS_PA": contiguous})
+    assert BucketTable(plain, generate(plain)).with_drafts(shape) is None
+
+
 @pytest.mark.parametrize(
     ("phase", "shape", "env", "version", "words"),
     [

@@ -259,6 +259,25 @@ def test_lookup_states_that_no_step_has_a_shape():
     assert (merged["bucket"], merged["never_run"]) == ([1, 512, 0], None)
 
 
+def test_lookups_of_a_settings_file_merge_prefill_as_lookup_does(write_settings):
+    env = {"VLLM_MERGED_PREFILL": "1"}
+    shapes = [{"phase": "prompt", "shape": [4, 100, 9]}]
+    path = write_settings(env=env, lookups=shapes)
+    one = run_json("lookup", 4, 100, 9, path)["bucket"]
+    assert run_json("generate", path)["lookups"] == [one] == [[1, 512, 64]]
+
+
+def test_lookup_shows_what_a_step_with_drafts_runs_in():
+    arguments = ("lookup", 3, 1, 10, *LIMITS)
+    assert run_json(*arguments)["with_drafts"] is None
+    speculative = (*arguments, "--num-speculative-tokens=1")
+    batch_size, query_len, _ = run_json(*speculative)["with_drafts"]
+    assert (batch_size, query_len) == (8, 1)
+    assert "With 1 proposed token for each sequence it runs in (8, 1, " in (
+        run(*speculative).stdout
+    )
+
+
 def test_lookup_takes_the_phase_from_the_query_without_an_option():
     assert run_json("lookup", 3, 1, 10, *LIMITS)["phase"] == "decode"
     prompt = run_json("lookup", 1, 1, 10, *LIMITS, "--phase=prompt")

@@ -100,6 +100,7 @@ class BucketTable:
             "prompt": BucketIndex(generated.prompt),
             "decode": BucketIndex(generated.decode),
         }
+        self._seeds = BucketIndex(generated.seed_decode)
         self._most_blocks = generated.fallback_max_ctx
 
     def buckets(self, phase: Phase) -> tuple[Bucket, ...]:
@@ -133,16 +134,46 @@ class BucketTable:
         wanted = check_shape(phase, shape)
         if not self._settings.use_bucketing:
             return Lookup(phase, wanted, wanted, "unpadded")
-        requested, most = wanted, self._most_blocks
-        is_capped = phase == "decode" and self._settings.rules.fallback == "by phase"
-        if is_capped and wanted.num_blocks > most > 0:
-            requested = wanted._replace(num_blocks=most)
+        requested = self._lowered(wanted) if phase == "decode" else wanted
         found = self._buckets[phase].find(*requested)
         if found is not None:
             outcome: Outcome = "found" if requested == wanted else "capped"
             return Lookup(phase, wanted, found, outcome)
-        made = fallback_bucket(self._settings, phase, requested, most)
+        made = fallback_bucket(self._settings, phase, requested, self._most_blocks)
         return Lookup(phase, wanted, made, "fallback")
+
+    def with_drafts(self, shape: Sequence[int]) -> Bucket | None:
+        """What a decode step of (batch_size, num_blocks) runs in where every sequence checks all
+        tokens that were proposed for it; None without such tokens or buckets for them.
+
+        The batch is that of a bucket before those of speculative decoding, and each token a
+        row of its own, with the blocks of its sequence: without contiguous PA they count once
+        for each.
+        Source: `hpu_model_runner.py`, `_create_decode_input_data`, and `common.py`,
+        `find_decode_bucket` with `seed_buckets`, of vllm-gaudi from v0.13.0 on.
+
+        Raises:
+            InputError: the shape has another length, or a negative number.
+        """
+        settings, wanted = self._settings, check_shape("decode", shape)
+        rows = 1 + settings.num_speculative_tokens
+        is_usual = not settings.rules.speculates or not settings.use_bucketing
+        if rows == 1 or is_usual:
+            return None
+        seed = self._seeds.find(*self._lowered(wanted))
+        padded = seed or self.peek("decode", shape).bucket
+        batch_size = padded.batch_size * rows
+        blocks = wanted.num_blocks * (1 if settings.use_contiguous_pa else rows)
+        return self.peek("decode", (batch_size, blocks)).bucket._replace(
+            batch_size=batch_size
+        )
+
+    def _lowered(self, decode: Bucket) -> Bucket:
+        """A decode shape with as many blocks as the largest prepared, where it has more."""
+        most = self._most_blocks
+        if self._settings.rules.fallback == "by phase" and decode.num_blocks > most > 0:
+            return decode._replace(num_blocks=most)
+        return decode
 
 
 _MERGED_BLOCKS_STEP = 32

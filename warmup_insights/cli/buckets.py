@@ -142,7 +142,7 @@ def generate_command(
     table = BucketTable(settings, generated)
     lengths = read_length_options(lengths_file, assumption, settings.max_model_len)
     padding = report_padding(settings, table, lengths) if generated.prompt else None
-    lookups = [table.lookup(phase, shape) for phase, shape in request.lookups]
+    lookups = [look_up_step(settings, table, *each) for each in request.lookups]
     if output_file is not None:
         write_result(output_file, generated_file(generated), force=force)
         if output_file == "-":
@@ -226,8 +226,13 @@ def lookup_command(
     shown = [lookup_table(lookup, padding)]
     if walk:
         shown.append(walk_table(walk))
+    drafts = table.with_drafts(shape) if phase == "decode" else None
     payload = {**lookup_payload(lookup, padding, walk), "never_run": never}
-    lines = () if never is None else (f"No step has this shape: {never}",)
+    payload["with_drafts"] = drafts
+    lines = [] if never is None else [f"No step has this shape: {never}"]
+    if drafts is not None:
+        count = count_of(settings.num_speculative_tokens, "proposed token")
+        lines.append(f"With {count} for each sequence it runs in {tuple(drafts)}")
     _print(as_json, settings, payload, shown, lines)
 
 
