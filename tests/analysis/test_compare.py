@@ -125,6 +125,35 @@ def test_the_name_of_the_model_is_one_setting():
     assert sorted(names) == ["model", "served_model_name"]
 
 
+def test_the_model_may_be_named_by_one_argument_or_the_other():
+    def given(**settings):
+        return ConfigRecorded(settings=settings, arguments=list(settings))
+
+    first = [
+        RunStarted(engine="vllm", model="o/a"),
+        given(model="o/a", model_tag="o/a"),
+    ]
+    second = [RunStarted(engine="vllm", model="o/a"), given(model="o/a")]
+    differing, _ = compare_settings([summary_of(first), summary_of(second, "b")])
+    assert differing == ()
+
+
+def test_a_number_that_is_printed_under_two_names_is_shown_once():
+    printed = "SpeculativeConfig(method='mtp', num_spec_tokens={})"
+    runs = [
+        summary_of(
+            [started(), config(speculative_config=printed.format(count),
+             **{"speculative_config.num_speculative_tokens": count})],
+            str(count),
+        )
+        for count in (1, 3)
+    ]  # fmt: skip
+    differing, _ = compare_settings(runs)
+    assert [row.name for row in differing] == [
+        "speculative_config.num_speculative_tokens"
+    ]
+
+
 def test_a_setting_that_one_run_does_not_state_is_no_difference():
     first, second = [started(), config(a="x")], [started()]
     result = compare([summary_of(first), summary_of(second, "bbb")])
@@ -134,7 +163,17 @@ def test_a_setting_that_one_run_does_not_state_is_no_difference():
 
 @pytest.mark.parametrize(
     ("one", "other"),
-    [("true", True), ("1", True), ("off", False), ("0.90", 0.9), ("a ", "a")],
+    [
+        ("true", True),
+        ("1", True),
+        ("off", False),
+        ("0.90", 0.9),
+        ("a ", "a"),
+        ("LoadFormat.AUTO", "auto"),
+        ("torch.bfloat16", "bfloat16"),
+        ("", "None"),
+        ('{"a":false,"b":[null]}', "{'a': False, 'b': [None]}"),
+    ],
 )
 def test_values_that_mean_the_same_do_not_differ(one, other):
     pair = [[started(), config(x=one)], [started(), config(x=other)]]
@@ -384,6 +423,36 @@ def test_requests_of_another_length_are_not_better_for_being_shorter():
     result = compare(runs)
     assert verdicts(result, "max_concurrency") == ["not_comparable"]
     assert any("4,096 and 2,048 tokens" in note for note in result.notes)
+
+
+@pytest.mark.parametrize(
+    ("version", "blocks", "verdict"),
+    [("0.25.1", None, "not_comparable"), ("0.25.1", 62_596, "worse"), ("0.19.0", None, "worse")],
+)  # fmt: skip
+def test_tokens_of_requests_of_another_length_are_no_measure_of_a_cache(
+    version, blocks, verdict
+):
+    """vLLM since 0.20.1, layers with a window: 35.06 GiB were 1,001,532 tokens of requests
+    of 262,144, and 35.2 GiB 950,420 of 65,536."""
+    runs = [
+        summary_of(
+            [
+                RunStarted(engine="vllm", version=version, device_kind="cuda"),
+                config(max_model_len=length, block_size=16),
+                KVCacheAllocated(
+                    num_blocks=blocks, num_tokens=tokens, max_concurrency=fits,
+                    time=1_000_003.0,
+                ),
+            ],
+            name,
+        )
+        for length, tokens, fits, name in (
+            (262_144, 1_001_532, 3.82, "aaa"), (65_536, 950_420, 15.28, "bbb"),
+        )
+    ]  # fmt: skip
+    result = compare(runs)
+    assert verdicts(result, "kv_cache_tokens") == [verdict]
+    assert ("How many tokens and" in str(result.notes)) == (verdict != "worse")
 
 
 def test_what_engines_log_as_captured_differs_between_engines():

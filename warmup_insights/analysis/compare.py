@@ -24,6 +24,7 @@ from warmup_insights.analysis.causes import (
     kv_sentence,
     match_gaps,
 )
+from warmup_insights.analysis.plan.memory import states_tokens_of_requests
 from warmup_insights.analysis.sentences import serving_words
 from warmup_insights.errors import InputError
 from warmup_insights.model.events import Bucket
@@ -55,7 +56,7 @@ CONTRADICTORY = "the evidence for it contradicts itself"
 OF_A_WHOLE_START = ("wall_s", "unlogged_s")
 """Figures that lines without the beginning do not give."""
 OF_FULL_LENGTH = ("max_concurrency",)
-"""Figures of requests of `max_model_len` tokens."""
+"""Figures of requests of `max_model_len` tokens; tokens of the cache may be another."""
 PART = "a log lacks the beginning of its start"
 
 
@@ -81,6 +82,8 @@ class Comparability:
             "requests of full length have {:,.0f} and {:,.0f} tokens",
             *(run.setting("max_model_len", "max_seq_len") for run in (old, new)),
         )
+        is_counted = any(states_tokens_of_requests(run) for run in (old, new))
+        self._of_full_length = {*OF_FULL_LENGTH, *(["kv_cache_tokens"] * is_counted)}
         self.start_reason = _start_reason(old, new)
         self._is_part = old.time.is_excerpt or new.time.is_excerpt
         self._log_reason = _if_other(
@@ -109,7 +112,7 @@ class Comparability:
             return self.device_reason
         if figure.per_rank and self.rank_reason is not None:
             return self.rank_reason
-        if figure.name in OF_FULL_LENGTH and self._length_reason is not None:
+        if figure.name in self._of_full_length and self._length_reason is not None:
             return self._length_reason
         if figure.name in OF_A_WHOLE_START and self._is_part:
             return PART
@@ -128,7 +131,8 @@ class Comparability:
         if self.rank_reason is not None:
             yield f"Sizes per rank are not judged: {self.rank_reason}."
         if self._length_reason is not None:
-            yield f"How many fit is not judged: {self._length_reason}."
+            tokens = " tokens and" if "kv_cache_tokens" in self._of_full_length else ""
+            yield f"How many{tokens} requests fit is not judged: {self._length_reason}."
         if self.start_reason is not None:
             yield f"Times are not judged: {self.start_reason}."
         elif self._is_part:
@@ -385,7 +389,7 @@ def compare_settings(
         values = tuple(fact.get(name) for fact in facts)
         stated = [value for value in values if value is not None]
         is_model = name != "model" and all(
-            value is None
+            value in (None, "default")
             or _without_folder(str(value)) == _without_folder(str(fact["model"]))
             for value, fact in zip(values, facts, strict=True)
         )
@@ -424,13 +428,19 @@ def _by_entry(
         entries = entries_of(value) if stating[name] > 1 else None
         if entries is None:
             found[name] = value
-        else:
-            found |= {
-                f"{name}.{entry}": text
-                for entry, text in entries.items()
-                if stating[entry] < stating[name]
-            }
+            continue
+        for entry, text in entries.items():
+            full_name = f"{name}.{entry}"
+            full_name = _ALSO_PRINTED_AS.get(full_name, full_name)
+            if stating[entry] < stating[name] and full_name not in fact:
+                found[full_name] = text
     return found
+
+
+_ALSO_PRINTED_AS = {
+    "speculative_config.num_spec_tokens": "speculative_config.num_speculative_tokens"
+}
+"""Entries of printed configurations to the arguments that they are."""
 
 
 _PRINTED_WHOLE = re.compile(r"\s*(?:\{|[A-Z]\w{1,60}\()")
@@ -439,6 +449,9 @@ _ENTRY = re.compile(
     re.DOTALL,
 )
 _ENUM = re.compile(r"<\w{1,60}\.\w{1,60}: (.{1,60})>")
+_MEMBER = re.compile(r"[A-Z][A-Za-z]{1,60}\.([A-Z][A-Z_]{0,60})")
+_WORD = re.compile(r"\b(?:true|false|null)\b")
+_JSON = {"true": "True", "false": "False", "null": "None"}
 
 
 def entries_of(value: Setting) -> dict[str, str] | None:
@@ -469,11 +482,13 @@ def _meaning(value: Any) -> tuple[str, Any]:
         return ("boolean", value)
     if isinstance(value, int | float):
         return ("number", float(value))
-    text = str(value).strip()
-    named = _ENUM.fullmatch(text)
-    if named is not None:
+    text = str(value).strip().removeprefix("torch.")
+    if (named := _ENUM.fullmatch(text)) is not None:
         text = named[1]
-    if text.startswith("["):
+    elif (member := _MEMBER.fullmatch(text)) is not None:
+        text = member[1].lower()
+    if text.startswith(("[", "{")):
+        text = _WORD.sub(lambda word: _JSON.get(word[0], word[0]), text)
         text = text.replace(" ", "").replace('"', "'")
     try:
         return ("number", float(text))
@@ -482,7 +497,7 @@ def _meaning(value: Any) -> tuple[str, Any]:
     lowered = text.lower()
     if lowered in _TRUE or lowered in _FALSE:
         return ("boolean", lowered in _TRUE)
-    return ("text", "None" if lowered == "null" else text)
+    return ("text", "None" if lowered in ("null", "") else text)
 
 
 SAME_SHARE = 0.0005

@@ -10,10 +10,10 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
 
 import msgspec
 
-from warmup_insights.analysis.plan.costs import Evidence
 from warmup_insights.bucketing.base import context_blocks
 from warmup_insights.errors import InputError
 from warmup_insights.model.events import Bucket
@@ -28,6 +28,9 @@ from warmup_insights.rules.capture import num_tokens
 from warmup_insights.rules.memory import MemoryBudget, profile_shape
 from warmup_insights.rules.model_shape import PRESETS
 from warmup_insights.rules.setting_lives import read_version
+
+if TYPE_CHECKING:  # numpy is not loaded where nothing is fitted
+    from warmup_insights.analysis.plan.costs import Evidence
 
 
 def refuse_contradictions(summary: RunSummary, needed: frozenset[str]) -> None:
@@ -241,6 +244,17 @@ def has_one_kind(
     sizes = (block_size,) if block_size else USUAL_BLOCKS
     takes = (taken_tokens(summary, length, size) for size in sizes)
     return any(abs(full - tokens / taken) <= _ROUNDING for taken in takes)
+
+
+def states_tokens_of_requests(summary: RunSummary) -> bool:
+    """Whether the tokens of the cache may be others for requests of another length: those of
+    its requests, where layers of the model may be of several kinds."""
+    is_new = summary.engine.name == "vllm" and _is_since(
+        summary, _TOKENS_OF_REQUESTS_SINCE
+    )
+    size = summary.memory_or_none.block_size or summary.setting("block_size")
+    whole = None if size is None else int(size)
+    return is_new and not has_one_kind(summary, whole, longest_request(summary))
 
 
 def has_no_cache(summary: RunSummary) -> bool:
