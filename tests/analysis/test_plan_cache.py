@@ -226,6 +226,18 @@ def test_the_profiling_run_may_follow_the_longest_request(settings, version, is_
     assert (plan.kv_cache_bytes is not None) == is_text
 
 
+def test_a_smaller_cache_may_have_too_few_states_for_recurrent_layers():
+    """vLLM 0.20: max_num_seqs exceeds available Mamba cache blocks."""
+    run = cuda(concurrency=14.0, architecture="Qwen3_5ForConditionalGeneration")
+    plans = [
+        CachePlanner(each).plan(PlanSettings(gpu_memory_utilization=use))
+        for each in (run, cuda(concurrency=14.0))
+        for use in (0.45, 0.6)
+    ]
+    assert [plan.outcome for plan in plans] == [None, "fits", "fits", "fits"]
+    assert ["recurrent layers" in str(p.notes) for p in plans] == [True, *[False] * 3]
+
+
 def test_sparse_attention_packs_values_of_8_bits_otherwise():
     run = cuda(architecture="DeepseekV32ForCausalLM", max_num_batched_tokens=8192)
     plan = CachePlanner(run).plan(PlanSettings(kv_cache_dtype="fp8"))

@@ -66,6 +66,14 @@ bytes, not half of 1,152, and the profiling run sets memory aside for requests o
 (vLLM `mla_attention.py get_kv_cache_spec`, `flashmla_sparse.py
 get_prefill_workspace_size`)."""
 _MAY_TAKE_VIDEO = re.compile(r"ForConditionalGeneration|VL|Omni")
+_RECURRENT = re.compile(
+    r"Mamba|Jamba|Bamba|Zamba|Nemotron_?H|Hybrid|FalconH1|Qwen3_?5|Qwen3Next|Lfm2|"
+    r"KimiLinear|MiniMax(?:Text01|M1)|Plamo2"
+)
+"""In the name of an architecture with recurrent layers. Each request of a graph takes a block
+of theirs: too few of them cut the graphs (vLLM 0.18 and 0.19 `compilation.py
+adjust_cudagraph_sizes_for_mamba_cache`), and end the start since 0.20
+(`resolve_cudagraph_mode_and_sizes`)."""
 _V1_SINCE = (0, 8)
 _OF_PROFILE = {"max_num_batched_tokens", "max_num_seqs"}
 """What the profiling run's tokens, and the logits of its requests, follow from."""
@@ -193,8 +201,9 @@ class CachePlanner:
         """What the settings would give; graphs and warm-up only where they are the run's."""
         chosen = self._chosen(settings)
         changed = {n for n, value in chosen.items() if value != self._own.get(n)}
-        is_other = bool(changed - self._without_effect)
         share = self._share(chosen, changed)
+        lacks_states = self._may_lack_states(share)
+        is_other = bool(changed - self._without_effect) or lacks_states
         width = self._width(settings)
         part = None if share is None or width is None else share / width
         if self.summary.fixed_blocks is not None:
@@ -207,19 +216,23 @@ class CachePlanner:
         is_resized = self.is_hpu and part not in (None, 1.0)
         if is_resized and chosen["block_size"] == self.block_size and blocks:
             blocks, reach = self._resized(part or 0.0, chosen, width)
-            size = self._tokens_of_a_block()
-            tokens = tokens if size is None else blocks * size
+            each = self._tokens_of_a_block()
+            tokens = tokens if each is None else blocks * each
         size = _times(kv_cache_bytes(self.summary), share)
         off = self._off(chosen, changed, size)
-        if blocks and size and reach == (blocks, blocks):
-            few = math.ceil(blocks * off / size - 1e-6)
+        share_off = off / size if size else 0.0
+        if blocks and reach == (blocks, blocks):
+            few = math.ceil(blocks * share_off - 1e-6)
             reach = max(0, blocks - few), blocks + few
         tokens, requests = self._capacity(part, chosen, blocks, tokens)
-        step = self._tokens_step(chosen, reach, off / size if size else 0.0, tokens)
+        step = self._tokens_step(chosen, reach, share_off, tokens)
         buckets, notes = self._buckets(settings, blocks)
         graphs, memory, warmup_s = (
             None if is_other else BY_NAME[name].trusted(self.summary)
             for name in ("graphs_captured", "graph_memory_bytes", "warmup_s")
+        )
+        outcome = self._as_seen(
+            self._outcome(chosen, part, tokens, requests, step), changed, part
         )
         return CachePlan(
             settings=chosen, is_own=not changed,
@@ -227,9 +240,7 @@ class CachePlanner:
             num_kv_blocks=blocks, num_kv_blocks_range=reach, kv_cache_tokens=tokens,
             kv_cache_tokens_step=step, max_concurrency=requests, buckets=buckets,
             graphs_captured=graphs, graph_memory_bytes=memory, warmup_s=warmup_s,
-            outcome=self._as_seen(
-                self._outcome(chosen, part, tokens, requests, step), changed, part
-            ),
+            outcome=None if lacks_states and outcome == "fits" else outcome,
             notes=(*notes, *self._notes(settings, changed)),
         )  # fmt: skip
 
@@ -473,6 +484,14 @@ class CachePlanner:
         shortest = min(chosen["max_model_len"] or 0, self.length or 0)
         return None in (tokens, requests) or shortest * (requests or 0) >= (tokens or 0)
 
+    def _may_lack_states(self, share: float | None) -> bool:
+        """Whether such a part of the cache may have too few blocks for recurrent layers."""
+        if share is None or share >= 1 or self._is_eager or self._fixed is not None:
+            return False
+        if self.summary.device.kind not in GPUS:
+            return False
+        return _RECURRENT.search(self._architecture) is not None
+
     @property
     def _architecture(self) -> str:
         return str(self.summary.config.get("architecture") or "")
@@ -627,6 +646,11 @@ class CachePlanner:
         elif others := changed - self._without_effect:
             names = " and ".join(sorted(others))
             yield f"Graphs and warm-up are unknown: only a start shows them with another {names}."
+        elif self._may_lack_states(self._share(chosen, changed)):
+            yield (
+                "Graphs are unknown, and whether it fits: recurrent layers need a block for each of "
+                "max_num_seqs, and with fewer graphs are left out or the start ends."
+            )
         elif changed:
             yield "Graphs and warm-up are as in the run: they do not depend on utilisation."
         if self._fixed is None:
