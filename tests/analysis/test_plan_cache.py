@@ -491,7 +491,12 @@ def test_a_request_takes_whole_blocks(version, tokens, short):
 
 @pytest.mark.parametrize(
     ("version", "concurrency", "requests"),
-    [("0.20.0", 10.0, 20.0), ("0.20.0", 9.96, None), ("0.20.1", 10.0, None)],
+    [
+        ("0.20.0", 10.0, 20.0),
+        ("0.20.0", 9.96, None),
+        ("0.20.1", 10.0, None),
+        ("0.1.dev15917+g0a6396b45", 10.0, None),
+    ],
 )
 def test_without_blocks_a_newer_run_does_not_show_what_other_lengths_take(
     version, concurrency, requests
