@@ -272,6 +272,7 @@ def test_without_the_memory_of_the_device_another_utilisation_is_unknown():
     plan = planner.plan(PlanSettings(gpu_memory_utilization=0.75))
     assert (plan.kv_cache_tokens, plan.outcome) == (None, None)
     assert any("--device-memory" in note for note in plan.notes)
+    assert not any("equal starts" in note for note in plan.notes)
     given = CachePlanner(cuda(total=None), device_bytes=80 * GIB)
     plan = given.plan(PlanSettings(gpu_memory_utilization=0.75))
     assert plan.kv_cache_tokens == 320_000

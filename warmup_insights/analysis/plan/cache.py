@@ -594,9 +594,10 @@ class CachePlanner:
                 "The run does not state the memory of its device: other utilisations are "
                 "unknown; --device-memory gives it."
             )
+        chosen = self._chosen(settings)
         if changed and self._fixed is None:
-            yield from self._notes_on_spread()
-        yield from self._notes_on_graphs(self._chosen(settings), changed)
+            yield from self._notes_on_spread(self._share(chosen, changed))
+        yield from self._notes_on_graphs(chosen, changed)
         yield from self._notes_on_blocks(settings)
         if settings.graph_reserved_mem is not None and self.is_hpu and self._is_eager:
             yield (
@@ -618,11 +619,11 @@ class CachePlanner:
         if self.summary.synthetic:
             yield "The run is synthetic: its figures were never measured."
 
-    def _notes_on_spread(self) -> Iterator[str]:
+    def _notes_on_spread(self, share: float | None) -> Iterator[str]:
         kind = self.summary.device.kind
         if not self._is_divided_by_rule:
             yield f"How memory is divided on {kind} is not known here: other caches are unknown."
-        if self.is_hpu or kind not in GPUS:
+        if share is None or self.is_hpu or kind not in GPUS:
             return
         yield (
             f"The cache of other settings is within {100 * SPREAD:g} % of the device, by which equal "
