@@ -31,6 +31,7 @@ from warmup_insights.model.summary import (
     EngineName,
     FailureFacts,
     FailureFigures,
+    GraphFacts,
     RunSummary,
 )
 from warmup_insights.units import GIB
@@ -276,6 +277,25 @@ def test_without_the_memory_of_the_device_another_utilisation_is_unknown():
     given = CachePlanner(cuda(total=None), device_bytes=80 * GIB)
     plan = given.plan(PlanSettings(gpu_memory_utilization=0.75))
     assert plan.kv_cache_tokens == 320_000
+
+
+def test_the_memory_of_the_device_follows_from_what_graphs_take_off_the_utilisation():
+    """vLLM 0.29: 0.52 GiB of 15.8 are what 0.9 has more than 0.8671."""
+    run = msgspec.structs.replace(
+        with_memory(cuda(total=None), gpu_memory_utilization=0.9, kv_cache_bytes=2 * GIB),
+        graphs=GraphFacts(estimated_bytes=int(0.52 * GIB), utilization_without=0.8671),
+    )  # fmt: skip
+    plan = CachePlanner(run).plan(PlanSettings(gpu_memory_utilization=0.95))
+    assert plan.kv_cache_bytes == pytest.approx(2.79 * GIB, rel=0.002)
+    off = 0.01 * 15.8 + 0.05 * 15.8 * (0.005 / 0.52 + 0.00005 / 0.0329)
+    rounding = 0.05 * (0.01 * 15.8 / 2 + 0.01)
+    assert plan.kv_cache_bytes_step == pytest.approx((off + rounding) * GIB, rel=0.05)
+    assert any("15.81 GiB, which may be off by 1.1 %" in note for note in plan.notes)
+    coarse = msgspec.structs.replace(
+        run, graphs=GraphFacts(estimated_bytes=GIB // 25, utilization_without=0.8995)
+    )
+    plan = CachePlanner(coarse).plan(PlanSettings(gpu_memory_utilization=0.95))
+    assert plan.kv_cache_bytes is None
 
 
 def test_smaller_values_and_shorter_requests():

@@ -75,6 +75,9 @@ of theirs: too few of them cut the graphs (vLLM 0.18 and 0.19 `compilation.py
 adjust_cudagraph_sizes_for_mamba_cache`), and end the start since 0.20
 (`resolve_cudagraph_mode_and_sizes`)."""
 _V1_SINCE = (0, 8)
+_UTILIZATION_STEP, _MOST_OFF = 1e-4, 0.1
+_NOMINAL_OFF = 0.02
+"""By which share a device has less memory than its name states."""
 _OF_PROFILE = {"max_num_batched_tokens", "max_num_seqs"}
 """What the profiling run's tokens, and the logits of its requests, follow from."""
 OF_HPU = (
@@ -158,12 +161,7 @@ class CachePlanner:
                 f"A device of {format_bytes(device_bytes)} does not hold the KV cache of "
                 "the run; give the memory of its device, such as 96GiB"
             )
-        failure = summary.failure
-        of_error = None if failure is None else failure.stated.total_bytes
-        total = memory.total_bytes or device_bytes or of_error
-        if total is None and memory.usable_bytes and self.utilization:
-            total = round(memory.usable_bytes / self.utilization)
-        self._total = total
+        self._total, self._total_off = self._device(device_bytes)
         # Nothing is kept for graphs then, whatever the reserve is (vllm-gaudi
         # `hpu_worker.py determine_available_memory`).
         self._is_eager = is_true(summary.config, "enforce_eager")
@@ -180,6 +178,18 @@ class CachePlanner:
             "engine_version": rules_version(summary),
             **self._chosen(PlanSettings()),
         }
+
+    def _device(self, given: int | None) -> tuple[int | None, float]:
+        """Memory of the device, and by which share that may be off."""
+        memory, failure = self._memory, self.summary.failure
+        of_error = None if failure is None else failure.stated.total_bytes
+        if stated := memory.total_bytes or of_error:
+            return stated, 0.0
+        if given is not None:
+            return given, _NOMINAL_OFF
+        if memory.usable_bytes and self.utilization:
+            return round(memory.usable_bytes / self.utilization), 0.0
+        return self._device_of_graphs()
 
     def grid(self) -> list[PlanSettings]:
         """The settings of the run, and other utilisations where they matter."""
@@ -379,12 +389,25 @@ class CachePlanner:
         elif self.summary.is_log and total is not None:
             use = (chosen["gpu_memory_utilization"] or 0) - (self.utilization or 0)
             off = bytes_step(engine, size) * total / size + bytes_step(engine, total)
-            rounding = abs(use) * off
+            rounding = abs(use) * (off + self._total_off * total)
         if self.is_hpu or self.summary.device.kind not in GPUS:
             return float(rounding)
         device = total or (size + (memory.weights_bytes or 0)) / (self.utilization or 1)
         compiled = (memory.profile_bytes or 0) if self._has_compiled else 0
         return float(rounding + SPREAD * device + compiled)
+
+    def _device_of_graphs(self) -> tuple[int | None, float]:
+        """Memory of the device, and by which share that may be off, from what the estimate of
+        graphs takes off the utilisation (vLLM `gpu_worker.py determine_available_memory`)."""
+        graphs, use = self.summary.graphs, self.utilization
+        if graphs is None or not graphs.estimated_bytes or not use:
+            return None, 0.0
+        taken = use - (graphs.utilization_without or use)
+        if taken <= 0:
+            return None, 0.0
+        size = graphs.estimated_bytes
+        off = bytes_step("vllm", size) / 2 / size + _UTILIZATION_STEP / 2 / taken
+        return (round(size / taken), off) if off <= _MOST_OFF else (None, 0.0)
 
     @property
     def _has_compiled(self) -> bool:
@@ -585,15 +608,7 @@ class CachePlanner:
         return "fits" if requests >= 1 else "no_kv_cache"
 
     def _notes(self, settings: PlanSettings, changed: set[str]) -> Iterator[str]:
-        if self._fixed is not None:
-            yield f"{self._fixed} is set: utilisation does not change the KV cache."
-        elif self.utilization is None:
-            yield "The run does not state gpu_memory_utilization: others are unknown."
-        elif not self.is_hpu and self._total is None:
-            yield (
-                "The run does not state the memory of its device: other utilisations are "
-                "unknown; --device-memory gives it."
-            )
+        yield from self._notes_on_device(changed)
         chosen = self._chosen(settings)
         if changed and self._fixed is None:
             yield from self._notes_on_spread(self._share(chosen, changed))
@@ -618,6 +633,22 @@ class CachePlanner:
             yield "The run states that no memory was left for its KV cache."
         if self.summary.synthetic:
             yield "The run is synthetic: its figures were never measured."
+
+    def _notes_on_device(self, changed: set[str]) -> Iterator[str]:
+        if self._fixed is not None:
+            yield f"{self._fixed} is set: utilisation does not change the KV cache."
+        elif self.utilization is None:
+            yield "The run does not state gpu_memory_utilization: others are unknown."
+        elif not self.is_hpu and self._total is None:
+            yield (
+                "The run does not state the memory of its device: other utilisations are "
+                "unknown; --device-memory gives it."
+            )
+        elif self._total_off and self._total and "gpu_memory_utilization" in changed:
+            yield (
+                f"The device is taken to have {format_bytes(self._total)}, which may be off by "
+                f"{100 * self._total_off:.2g} %."
+            )
 
     def _notes_on_spread(self, share: float | None) -> Iterator[str]:
         kind = self.summary.device.kind
