@@ -12,6 +12,7 @@ from tests.helpers import REAL_LOGS, events, folded
 from warmup_insights.analysis.plan.cache import CachePlanner
 from warmup_insights.analysis.plan.planning import PlanSettings
 from warmup_insights.analysis.summary import summarize
+from warmup_insights.cli.plan import _ranges_table
 from warmup_insights.errors import InputError
 from warmup_insights.export.plans import cache_table
 from warmup_insights.ingest.log import LogEnd, read_log
@@ -150,12 +151,18 @@ def test_a_cache_is_as_sure_as_equal_starts_are_alike():
     near, own = (
         planner.plan(PlanSettings(gpu_memory_utilization=use)) for use in (0.75, 0.5)
     )
-    assert (near.kv_cache_tokens_step, own.kv_cache_tokens_step) == (6500.0, 0.0)
-    assert near.kv_cache_bytes_step == pytest.approx(0.8125 * GIB)
+    assert (near.kv_cache_tokens_step, own.kv_cache_tokens_step) == (100.0, 0.0)
+    assert (near.kv_cache_tokens_off, own.kv_cache_tokens_off) == (6500.0, 0.0)
+    assert near.kv_cache_bytes_off == pytest.approx(0.8125 * GIB)
     assert near.num_kv_blocks_range == (19_593, 20_407)
     assert own.num_kv_blocks_range == (own.num_kv_blocks,) * 2
     row = cache_table([near]).rows[0]
-    assert {"40 GiB ± 0.81 GiB", "320,000 ± 6,500", "20,000 ± 410"} <= set(row)
+    assert ("320,000" in row, "20,000" in row) == (True, True)
+    (table,) = _ranges_table([own, near])
+    (row,) = table.rows
+    assert row[0] == "gpu_memory_utilization 0.75"
+    assert row[1:] == ("40 GiB ± 0.81 GiB", "20,000 ± 410", "320,000 ± 6,500")
+    assert list(_ranges_table([own])) == []
     assert any("by which equal starts differ" in note for note in near.notes)
     assert own.notes == ()
 
@@ -178,7 +185,7 @@ def test_a_start_that_compiled_counts_what_that_took():
     compiled = msgspec.structs.replace(run, start=start)
     settings = PlanSettings(gpu_memory_utilization=0.52)
     plans = [CachePlanner(each).plan(settings) for each in (run, compiled)]
-    steps = [plan.kv_cache_bytes_step for plan in plans]
+    steps = [plan.kv_cache_bytes_off for plan in plans]
     assert steps[1] - steps[0] == 3 * GIB
     told = ["compiled its code" in str(plan.notes) for plan in plans]
     assert told == [False, True]
@@ -289,7 +296,7 @@ def test_the_memory_of_the_device_follows_from_what_graphs_take_off_the_utilisat
     assert plan.kv_cache_bytes == pytest.approx(2.79 * GIB, rel=0.002)
     off = 0.01 * 15.8 + 0.05 * 15.8 * (0.005 / 0.52 + 0.00005 / 0.0329)
     rounding = 0.05 * (0.01 * 15.8 / 2 + 0.01)
-    assert plan.kv_cache_bytes_step == pytest.approx((off + rounding) * GIB, rel=0.05)
+    assert plan.kv_cache_bytes_off == pytest.approx((off + rounding) * GIB, rel=0.05)
     assert any("15.81 GiB, which may be off by 1.1 %" in note for note in plan.notes)
     coarse = msgspec.structs.replace(
         run, graphs=GraphFacts(estimated_bytes=GIB // 25, utilization_without=0.8995)

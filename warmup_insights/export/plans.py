@@ -25,7 +25,6 @@ from warmup_insights.units import (
     format_count,
     format_duration,
     format_percent,
-    round_to,
 )
 
 _SETTINGS = (
@@ -44,8 +43,6 @@ _OUTCOMES = {
     "out_of_memory": "out of memory in warm-up",
 }
 MAX_NAMED = 12
-WORTH_STATING = 0.005
-"""Of a figure: what it may be off is stated from here, and else leaves its last digits out."""
 
 
 def plans_table(plans: Sequence[Plan]) -> TextTable:
@@ -110,30 +107,10 @@ _SHORT = {
 
 
 def _cache_text(plan: CachePlan, name: str) -> str:
-    """A figure, with what it may be off where that is worth stating."""
-    value, unit = getattr(plan, name), BY_NAME[name].unit
-    step = _step_of(plan, name, value or 0)
-    if not value or step < WORTH_STATING * value:
-        return format_figure(value, unit, step)
-    place = step / 100  # two digits of it
-    near, off = (
-        format_figure(each, unit, place)
-        if unit == "bytes"
-        else format_figure(round_to(each, place), unit)
-        for each in (value, step)
-    )
-    return f"{near} ± {off}"
-
-
-def _step_of(plan: CachePlan, name: str, value: float) -> float:
-    if name == "kv_cache_bytes":
-        return plan.kv_cache_bytes_step
-    if name == "num_kv_blocks":
-        low, high = plan.num_kv_blocks_range or (0, 0)
-        return max(high - value, value - low)
-    if name in ("kv_cache_tokens", "max_concurrency") and plan.kv_cache_tokens:
-        return plan.kv_cache_tokens_step * value / plan.kv_cache_tokens
-    return 0.0
+    value, step = getattr(plan, name), 0.0
+    if name in ("kv_cache_tokens", "num_kv_blocks") and value and plan.kv_cache_tokens:
+        step = plan.kv_cache_tokens_step * value / plan.kv_cache_tokens
+    return format_figure(value, BY_NAME[name].unit, step)
 
 
 def _setting_text(value: object) -> str:

@@ -104,14 +104,16 @@ class CachePlan:
     is_own: bool
     """Whether these are the settings of the run."""
     kv_cache_bytes: int | None
-    kv_cache_bytes_step: float
+    kv_cache_bytes_off: float
     """By how much they may be off; 0 where nothing was rounded or is measured anew."""
     num_kv_blocks: int | None
     num_kv_blocks_range: tuple[int, int] | None
     """The fewest and the most that there may be; None as `num_kv_blocks`."""
     kv_cache_tokens: int | None
     kv_cache_tokens_step: float
-    """By how much they may be off, as `kv_cache_bytes_step`."""
+    """How exactly the sizes of a log give them; 0 where nothing rounds."""
+    kv_cache_tokens_off: float
+    """By how much they may be off, as `kv_cache_bytes_off`."""
     max_concurrency: float | None
     buckets: dict[str, int] | None
     """How many there are, by phase; None where no rule gives them."""
@@ -229,26 +231,28 @@ class CachePlanner:
             each = self._tokens_of_a_block()
             tokens = tokens if each is None else blocks * each
         size = _times(kv_cache_bytes(self.summary), share)
-        off = self._off(chosen, changed, size)
-        share_off = off / size if size else 0.0
+        rounding, off = self._off(chosen, changed, size)
         if blocks and reach == (blocks, blocks):
-            few = math.ceil(blocks * share_off - 1e-6)
+            few = math.ceil(blocks * off / (size or 1) - 1e-6)
             reach = max(0, blocks - few), blocks + few
         tokens, requests = self._capacity(part, chosen, blocks, tokens)
-        step = self._tokens_step(chosen, reach, share_off, tokens)
+        step, tokens_off = (
+            self._tokens_step(chosen, reach, each / (size or 1), tokens)
+            for each in (rounding, off)
+        )
         buckets, notes = self._buckets(settings, blocks)
         graphs, memory, warmup_s = (
             None if is_other else BY_NAME[name].trusted(self.summary)
             for name in ("graphs_captured", "graph_memory_bytes", "warmup_s")
         )
         outcome = self._as_seen(
-            self._outcome(chosen, part, tokens, requests, step), changed, part
+            self._outcome(chosen, part, tokens, requests, tokens_off), changed, part
         )
         return CachePlan(
             settings=chosen, is_own=not changed,
-            kv_cache_bytes=size, kv_cache_bytes_step=off,
+            kv_cache_bytes=size, kv_cache_bytes_off=off,
             num_kv_blocks=blocks, num_kv_blocks_range=reach, kv_cache_tokens=tokens,
-            kv_cache_tokens_step=step, max_concurrency=requests, buckets=buckets,
+            kv_cache_tokens_step=step, kv_cache_tokens_off=tokens_off, max_concurrency=requests, buckets=buckets,
             graphs_captured=graphs, graph_memory_bytes=memory, warmup_s=warmup_s,
             outcome=None if lacks_states and outcome == "fits" else outcome,
             notes=(*notes, *self._notes(settings, changed)),
@@ -373,16 +377,16 @@ class CachePlanner:
 
     def _off(
         self, chosen: dict[str, Any], changed: set[str], planned: int | None
-    ) -> float:
-        """By how many bytes a cache of so many may be off: the figures of a log are rounded,
-        and on GPUs what the profiling run takes is measured by every start.
+    ) -> tuple[float, float]:
+        """By how many bytes a cache of so many may be off, as the figures of a log are rounded,
+        and in all: on GPUs what the profiling run takes is measured by every start.
 
         What a run compiled counts as taken (vLLM `gpu_worker.py
         determine_available_memory`), so another start may take as much more or less.
         """
         size, total, memory = self._memory.kv_cache_bytes, self._total, self._memory
         if not changed or not planned or not size or self._fixed is not None:
-            return 0.0
+            return 0.0, 0.0
         rounding, engine = 0.0, self.summary.engine.name
         if self.summary.is_log and self.is_hpu:
             rounding = bytes_step(engine, size) * planned / size
@@ -391,10 +395,10 @@ class CachePlanner:
             off = bytes_step(engine, size) * total / size + bytes_step(engine, total)
             rounding = abs(use) * (off + self._total_off * total)
         if self.is_hpu or self.summary.device.kind not in GPUS:
-            return float(rounding)
+            return rounding, rounding
         device = total or (size + (memory.weights_bytes or 0)) / (self.utilization or 1)
         compiled = (memory.profile_bytes or 0) if self._has_compiled else 0
-        return float(rounding + SPREAD * device + compiled)
+        return rounding, float(rounding + SPREAD * device + compiled)
 
     def _device_of_graphs(self) -> tuple[int | None, float]:
         """Memory of the device, and by which share that may be off, from what the estimate of
@@ -584,7 +588,7 @@ class CachePlanner:
         part: float | None,
         tokens: int | None,
         requests: float | None,
-        step: float,
+        off: float,
     ) -> str | None:
         use, free = chosen["gpu_memory_utilization"], self._memory.free_bytes
         length = chosen["max_model_len"]
@@ -603,7 +607,7 @@ class CachePlanner:
             return "fits" if is_sure else None
         if requests is None or self._is_plain:
             requests = tokens / length
-        if abs(requests - 1) * tokens < step * requests:
+        if abs(requests - 1) * tokens < off * requests:
             return None  # too close to tell
         return "fits" if requests >= 1 else "no_kv_cache"
 
