@@ -200,6 +200,12 @@ def test_what_is_within_the_range_of_its_cache_is_too_close_to_tell():
         for length in lengths
     ]
     assert [plan.outcome for plan in plans] == ["fits", None, None, "no_kv_cache"]
+    # 20 GiB less 20.4 are nothing, or 0.4 within 0.8; less 22.4 they are nothing.
+    plans = [
+        planner.plan(PlanSettings(gpu_memory_utilization=use, max_model_len=16))
+        for use in (0.245, 0.22)
+    ]
+    assert [plan.outcome for plan in plans] == [None, "no_kv_cache"]
 
 
 @pytest.mark.parametrize(

@@ -596,7 +596,7 @@ class CachePlanner:
         if is_share and self._total and free and use and use * self._total > free:
             return "out_of_memory"
         if part == 0:
-            return "no_kv_cache"
+            return None if self._may_be_left(chosen) else "no_kv_cache"
         if length is None:
             return None
         if tokens is None:
@@ -610,6 +610,18 @@ class CachePlanner:
         if abs(requests - 1) * tokens < off * requests:
             return None  # too close to tell
         return "fits" if requests >= 1 else "no_kv_cache"
+
+    def _may_be_left(self, chosen: dict[str, Any]) -> bool:
+        """Whether a cache without memory may have some, as far as it may be off."""
+        size, total, use = (
+            self._memory.kv_cache_bytes,
+            self._total,
+            chosen["gpu_memory_utilization"],
+        )
+        if self.is_hpu or not (size and total and use and self.utilization):
+            return False
+        lacking = (self.utilization - use) * total - size
+        return bool(lacking < self._off(chosen, {"gpu_memory_utilization"}, size)[1])
 
     def _notes(self, settings: PlanSettings, changed: set[str]) -> Iterator[str]:
         yield from self._notes_on_device(changed)
