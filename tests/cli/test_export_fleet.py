@@ -239,6 +239,17 @@ def test_the_fleet_is_in_duckdb(database, tmp_path):
     }
     again = invoke("export", "--format", "parquet", "-o", out, "--db", database)
     assert "--force" in str(again.exception)
+    again = invoke("export", "--format", "parquet", "-o", database, "--db", database)
+    assert str(again.exception) == (
+        f"{database} is a file; name a folder for the Parquet files"
+    )
+
+
+def test_spans_are_not_written_to_a_file(database, tmp_path):
+    out = tmp_path / "spans"
+    done = invoke("export", "latest", "--format", "otlp", "-o", out, "--db", database)
+    assert (done.exit_code, out.exists()) == (2, False)
+    assert "otlp is sent to --otlp-endpoint, not written; leave -o out" in done.output
 
 
 def test_hostile_numbers_and_text_are_written(tmp_path):
@@ -263,7 +274,8 @@ sys.modules |= dict.fromkeys(("pyarrow", "opentelemetry"))
 from click.testing import CliRunner
 from warmup_insights.cli import cli
 for form in ("csv", "parquet", "otlp"):
-    command = ["export", sys.argv[1], "--format", form, "-o", sys.argv[2] + form]
+    command = ["export", sys.argv[1], "--format", form]
+    command += [] if form == "otlp" else ["-o", sys.argv[2] + form]
     print(form, CliRunner().invoke(cli, command).exception)
 """
 

@@ -83,6 +83,10 @@ def export(
     """
     if redact and form in EVENTS:
         raise click.UsageError(f"{form} holds events, which --redact does not change")
+    if form == "otlp" and output != "-":
+        raise click.UsageError(
+            "otlp is sent to --otlp-endpoint, not written; leave -o out"
+        )
     redactor = Redactor() if redact else None
     if form == "parquet":
         _write_parquet(_opened(db, named), output, force=force)

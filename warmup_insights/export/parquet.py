@@ -72,6 +72,8 @@ def write_parquet(folder: Path, runs: Iterable[Opened], *, force: bool = False) 
         raise InputError(
             f"Parquet needs the package {error.name}; install warmup-insights[parquet]"
         ) from error
+    if folder.exists() and not folder.is_dir():
+        raise InputError(f"{folder} is a file; name a folder for the Parquet files")
     for name in NAMES:
         if (folder / name).exists() and not force:
             raise InputError(f"{folder / name} exists; --force overwrites it")
