@@ -20,6 +20,7 @@ from warmup_insights.analysis.sentences import (
     cause_text,
     largest_phase,
     largest_phase_words,
+    made_up_word,
     not_a_start,
     progress_text,
     serving_cause,
@@ -101,7 +102,7 @@ def _row(row: Mapping[Any, Any], summaries: Mapping[str, RunSummary]) -> dict[st
         "open": "Open",
         "status": [row["status"], *([] if end is None else [f"serving: {end}"])],
         "name": name,
-        "figures": figures_words(row["device_kind"], row["synthetic"]),
+        "figures": made_up_word(row["device_kind"], row["synthetic"]),
         "happened": None if summary is None else _happened(summary, row["status"]),
         "ready_s": row["ready_s"],
         "start": row["start"],
@@ -190,13 +191,6 @@ def _cell(text: object) -> str | None:
     return visible(text) if isinstance(text, str) and text else None
 
 
-def figures_words(device_kind: object, synthetic: object) -> str | None:
-    """How figures came about that no real device gave; None for real ones."""
-    if device_kind == "simulated":
-        return "simulated"
-    return "synthetic" if synthetic else None
-
-
 def trend_frame(rows: pd.DataFrame, by: str) -> pd.DataFrame:
     """Runs of the series with two or more of them, the largest series first.
 
@@ -212,7 +206,7 @@ def trend_frame(rows: pd.DataFrame, by: str) -> pd.DataFrame:
     order = kept["series"].map(counts)
     kept = kept.assign(order=order).sort_values("order", ascending=False, kind="stable")
     kept["figures"] = [
-        figures_words(kind, made_up)
+        made_up_word(kind, made_up)
         for kind, made_up in zip(kept["device_kind"], kept["synthetic"], strict=True)
     ]
     return kept[["series", "figures", "started_at", "name", "status", "run_id", by]]
@@ -248,7 +242,7 @@ def _series(row: Mapping[Any, Any], by_start: bool) -> str:
         shown.device_words(row["device_kind"], row["device_name"])
         or "an unknown device"
     )
-    figures = figures_words(row["device_kind"], row["synthetic"])
+    figures = made_up_word(row["device_kind"], row["synthetic"])
     marked = figures == "synthetic" or (figures and "simulated" not in device)
     name = f"{model} on {device}" + (f" ({figures})" if marked else "")
     if by_start and isinstance(row["start"], str):

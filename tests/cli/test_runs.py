@@ -40,6 +40,16 @@ def test_a_guessed_year_is_marked(called, tmp_path):
     assert guessed == {"full.log": False, "short.log": True}
 
 
+def test_simulated_and_made_up_runs_are_told_apart(called, tmp_path):
+    made = tmp_path / "made.log"
+    made.write_text(LOG.format(name="made"), encoding="utf-8")
+    called("ingest", str(made), "--synthetic")
+    called("run", "--device", "simulated:gaudi2", "--label", "paper", "--quiet")
+    table = called("runs").stdout
+    assert "unknown (synthetic)" in table
+    assert "finished (simulated)" in table
+
+
 @pytest.mark.parametrize("option", ["--json", "--buckets"])
 def test_events_are_printed_alone(called, option):
     done = called("show", "--events", option)

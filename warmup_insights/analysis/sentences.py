@@ -206,6 +206,13 @@ def _cause(kind: str, message: str) -> str:
     return cause
 
 
+def made_up_word(device_kind: object, is_synthetic: object) -> str | None:
+    """How figures came about that no real device gave; None for real ones."""
+    if device_kind == "simulated":
+        return "simulated"
+    return "synthetic" if is_synthetic else None
+
+
 def serving_words(summary: RunSummary) -> str | None:
     """How serving ended in a word or two, for a column or a badge beside the status of the
     start; None where nothing states an end, or no line that the server was ready."""

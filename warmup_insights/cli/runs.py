@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from warmup_insights import storage
-from warmup_insights.analysis.sentences import serving_words
+from warmup_insights.analysis.sentences import made_up_word, serving_words
 from warmup_insights.cli.options import IntegerRange, db_option, json_option
 from warmup_insights.cli.printing import print_json, print_tables, printable
 from warmup_insights.drainer import open_store
@@ -98,14 +98,17 @@ def _row(row: dict[str, Any], now: float, summary: RunSummary | None) -> dict[st
     }
 
 
+def _status_text(row: dict[str, Any]) -> str:
+    word = made_up_word(row["device"], row["synthetic"])
+    return row["status"] if word is None else f"{row['status']} ({word})"
+
+
 def runs_table(rows: list[dict[str, Any]]) -> TextTable:
     """The table for a person, without columns in which no run has anything."""
     cells = {
         "run": [row["run_id"] for row in rows],
         "name": [row["name"] for row in rows],
-        "status": [
-            row["status"] + (" (synthetic)" if row["synthetic"] else "") for row in rows
-        ],
+        "status": [_status_text(row) for row in rows],
         "serving ended": [row["serving_end"] or "" for row in rows],
         "engine": [row["engine"] or "?" for row in rows],
         "device": [row["device"] or "?" for row in rows],

@@ -18,6 +18,7 @@ from warmup_insights.analysis.sentences import (
     extent_text,
     failure_sentence,
     first_request_sentences,
+    made_up_word,
     pod_text,
     ranks_text,
     serving_end_sentence,
@@ -120,8 +121,8 @@ def _print_head(summary: RunSummary) -> None:
         click.secho(
             f"   serving: {ended}", fg=None if ended == ORDERED else "red", nl=False
         )
-    made = "simulated" if device.kind == "simulated" else "synthetic"
-    figures = f"{made} figures" if summary.synthetic else None
+    word = made_up_word(device.kind, summary.synthetic)
+    figures = None if word is None else f"{word} figures"
     parts = [f"run {summary.run_id}", summary.label, figures]
     click.echo("".join(f"   {plain(part)}" for part in parts if part))
     facts = [
