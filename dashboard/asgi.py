@@ -33,17 +33,14 @@ def metrics(request: Request) -> PlainTextResponse:
     return PlainTextResponse(text, media_type=TEXT)
 
 
-def _hosts() -> list[str]:
-    """Names by which this server may be called, as for the pages; `*` is any."""
-    return list(st.get_option("server.allowedHosts")) or ["*"]
-
-
+HOSTS = list(st.get_option("server.allowedHosts")) or ["*"]
+"""Names by which this server may be called, as for the pages; `*` is any."""
 app = st.App(
     Path(__file__).with_name("app.py"),
     routes=[
         Route(
             "/metrics", metrics, methods=["GET"],
-            middleware=[Middleware(TrustedHostMiddleware, allowed_hosts=_hosts())],
+            middleware=[Middleware(TrustedHostMiddleware, allowed_hosts=HOSTS)],
         )
     ],
 )  # fmt: skip

@@ -115,7 +115,9 @@ def _row(row: Mapping[Any, Any], summaries: Mapping[str, RunSummary]) -> dict[st
         "warmup_s": row["warmup_s"],
         "missed": row["missed"],
         "started": None,
-        "year": "guessed" if _has_guessed_year(summary) else None,
+        "year": "guessed"
+        if summary is not None and "time.started_at" in summary.guessed
+        else None,
         "engine": visible(engine) or None,
         "device": visible(shown.device_words(row["device_kind"], row["device_name"]))
         or None,
@@ -125,10 +127,6 @@ def _row(row: Mapping[Any, Any], summaries: Mapping[str, RunSummary]) -> dict[st
         "run_id": row["run_id"],
         "full_name": full if full != name else None,
     }  # fmt: skip
-
-
-def _has_guessed_year(summary: RunSummary | None) -> bool:
-    return summary is not None and "time.started_at" in summary.guessed
 
 
 def _figure(summary: RunSummary | None, name: str) -> float | None:

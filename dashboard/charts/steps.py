@@ -143,26 +143,12 @@ def graph_captures(summary: RunSummary) -> pd.DataFrame:
         if c.bucket
     ]
     rows += [
-        (
-            c.num_tokens,
-            None,
-            "while serving",
-            c.duration_s,
-            c.memory_bytes,
-            None,
-            c.time,
-        )
+        (c.num_tokens, None, "while serving", c.duration_s, c.memory_bytes, None, c.time)
         for c in graphs.lazy
-    ]
+    ]  # fmt: skip
     columns = [
-        "num_tokens",
-        "mode",
-        "when",
-        "duration_s",
-        "memory_bytes",
-        "line",
-        "time",
-    ]
+        "num_tokens", "mode", "when", "duration_s", "memory_bytes", "line", "time",
+    ]  # fmt: skip
     frame = pd.DataFrame(rows, columns=columns)
     return _since(frame, summary, "since_s", "since_name")
 

@@ -179,11 +179,8 @@ def _totals(summary: RunSummary, phase: str) -> None:
 
 def _selected(event: Any) -> str | None:
     points = event["selection"]["points"] if event else []
-    for point in points:
-        custom = point.get("customdata")
-        if custom:
-            return str(custom[0])
-    return None
+    data = (point.get("customdata") for point in points)
+    return next((str(custom[0]) for custom in data if custom), None)
 
 
 def _history(view: View, rows: pd.DataFrame, phase: str, clicked: str | None) -> None:

@@ -20,7 +20,7 @@ from warmup_insights.model.events import (
     WarmupStep,
 )
 from warmup_insights.model.summary import BucketRow
-from warmup_insights.storage.summaries import bucket_row, read_bucket_row
+from warmup_insights.storage.rows import bucket_row, read_bucket_row
 
 SIZES = [(size, 1, 8) for size in range(1, 25)]
 LIST = BucketsGenerated(phase="decode", count=24, buckets=SIZES)

@@ -12,8 +12,8 @@ from pathlib import Path
 
 import pytest
 
+from warmup_insights.cli.vllm import run_command
 from warmup_insights.errors import InputError
-from warmup_insights.vllm_plugin.launch import run_command
 
 SAMPLES = Path(__file__).resolve().parents[2] / "sample_logs"
 LACKS = {

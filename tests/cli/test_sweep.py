@@ -15,8 +15,8 @@ import pytest
 
 from tests.cli.decisions import invoke
 from warmup_insights.analysis.sweep import make_experiment
+from warmup_insights.cli import endings_as_interrupts
 from warmup_insights.cli import sweep as sweep_runs
-from warmup_insights.cli.endings import endings_as_interrupts
 from warmup_insights.cli.sweep import read_grid, read_point
 from warmup_insights.errors import InputError, SettingError, WarmupInsightsError
 from warmup_insights.storage import EventStore
@@ -316,7 +316,7 @@ def test_a_hangup_that_nohup_ignores_stays_ignored():
 SWEEPER = """
     import signal, sys
     from warmup_insights.cli import sweep as sweep_runs
-    from warmup_insights.cli.endings import endings_as_interrupts
+    from warmup_insights.cli import endings_as_interrupts
     signal.signal(signal.SIGINT, signal.default_int_handler)
     signal.signal(signal.SIGHUP, signal.SIG_DFL)  # ignored where tests run under nohup
     program, db, label = sys.argv[1:]

@@ -37,7 +37,7 @@ from warmup_insights.model.figures import (
 from warmup_insights.model.summary import RunSummary
 from warmup_insights.runs import current
 from warmup_insights.storage import EventStore
-from warmup_insights.storage.summaries import COLUMNS
+from warmup_insights.storage.rows import COLUMNS
 
 BY_LABEL = {shown.label(figure.name): figure for figure in FIGURES}
 NO_FIGURES = {

@@ -18,8 +18,13 @@ import pytest
 from msgspec import structs
 
 from dashboard import shown
-from dashboard.report import report_html
-from dashboard.report.sections import MOST_ROWS, Chart, compared_sections, run_sections
+from dashboard.report import (
+    MOST_ROWS,
+    Chart,
+    compared_sections,
+    report_html,
+    run_sections,
+)
 from tests.analysis.builders import config, start_up
 from tests.cli.decisions import invoke
 from tests.dashboard.browser import ARGUMENTS, CHROMIUM, ROOT

@@ -10,13 +10,13 @@ from hypothesis import strategies as st
 from tests.runner.helpers import BLOCK, make_engine, of_kind
 from warmup_insights.model.events import DefragStep, DefragWarmup
 from warmup_insights.rules.memory import CacheLayout
-from warmup_insights.runner.defragmenter import (
+from warmup_insights.runner.engine import Emitter
+from warmup_insights.runner.scheduler import (
     THRESHOLDS,
+    BlockPool,
     plan_swaps,
     warm_up_defragmenter,
 )
-from warmup_insights.runner.engine import Emitter
-from warmup_insights.runner.scheduler import BlockPool
 
 
 def fill(engine):

@@ -25,8 +25,7 @@ from warmup_insights.model.events import (
     ServerReady,
 )
 from warmup_insights.rules.memory import CacheLayout
-from warmup_insights.runner.defragmenter import plan_swaps
-from warmup_insights.runner.scheduler import Scheduler
+from warmup_insights.runner.scheduler import Scheduler, plan_swaps
 from warmup_insights.runner.session import Session
 from warmup_insights.runner.settings import RunSettings
 from warmup_insights.runner.simulated_engine import SimulatedEngine

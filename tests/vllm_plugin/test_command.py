@@ -20,6 +20,7 @@ from click.testing import CliRunner
 from tests.cli.decisions import store_run
 from tests.vllm_plugin.running import environment, executions
 from warmup_insights.analysis.summary.fold import summarize
+from warmup_insights.cli import vllm as launch
 from warmup_insights.cli import vllm as vllm_command
 from warmup_insights.errors import InputError
 from warmup_insights.model.events import (
@@ -33,7 +34,7 @@ from warmup_insights.model.events import (
 )
 from warmup_insights.model.run import RunRecord, next_run_id
 from warmup_insights.storage.store import EventStore
-from warmup_insights.vllm_plugin import launch, settings
+from warmup_insights.vllm_plugin import settings
 from warmup_insights.vllm_plugin.check import Finding
 from warmup_insights.vllm_plugin.settings import Settings, read_settings
 
@@ -318,7 +319,7 @@ def test_an_interrupt_of_the_terminal_arrives_once(tmp_path):
         encoding="utf-8",
     )
     caller = (
-        "import os, sys; from warmup_insights.vllm_plugin.launch import run_command; "
+        "import os, sys; from warmup_insights.cli.vllm import run_command; "
         f"print(run_command([sys.executable, {str(program)!r}], os.environ), flush=True)"
     )
     pid, terminal = pty.fork()

@@ -1,4 +1,5 @@
-"""The command line: one module per command, imported only when its command is used."""
+"""The command line: one module per command, imported only when its command is used; signals
+that end a command end it as Ctrl-C does."""
 
 from __future__ import annotations
 
@@ -7,7 +8,10 @@ import importlib
 import inspect
 import io
 import os
+import signal
 import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any, NoReturn
 
 import click
@@ -116,3 +120,27 @@ def _fail(text: str, code: int = 1) -> NoReturn:
 
     click.echo(f"Error: {printable(text)}", err=True)
     sys.exit(code)
+
+
+@contextmanager
+def endings_as_interrupts() -> Iterator[None]:
+    """SIGTERM and SIGHUP end the work as Ctrl-C does, so that its end is recorded and no
+    process outlives it; what is ignored, as SIGHUP is with `nohup`, stays so."""
+    from warmup_insights.drainer import ENDINGS  # help loads no library of the store
+
+    before = {
+        number: signal.getsignal(number)
+        for number in ENDINGS
+        if signal.getsignal(number) is not signal.SIG_IGN
+    }
+    for number in before:
+        signal.signal(number, _interrupt)
+    try:
+        yield
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
+
+
+def _interrupt(number: int, _: object) -> None:
+    raise KeyboardInterrupt(signal.Signals(number).name)

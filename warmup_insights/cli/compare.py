@@ -14,7 +14,6 @@ from warmup_insights.errors import InputError
 from warmup_insights.export.comparison import comparison_markdown, comparison_tables
 from warmup_insights.export.plans import pick_json, pick_table
 from warmup_insights.export.tables import plain
-from warmup_insights.model.summary import RunSummary
 
 
 @click.command()
@@ -45,8 +44,12 @@ def compare(
     loaded = load_runs(db, runs)
     summaries = [run.summary for run in loaded]
     result = compare_runs(summaries, [run.rows for run in loaded])
-    if goal is not None:
-        _check_subject(summaries)
+    for other in summaries[1:] if goal is not None else []:
+        reason = Comparability(summaries[0], other).subject_reason
+        if reason is not None:
+            raise InputError(
+                f"--goal needs runs of one model on one kind of device; {reason}"
+            )
     rows = [] if goal is None else configuration_rows(summaries)
     if as_json:
         answer = result.as_dict()
@@ -68,14 +71,3 @@ def compare(
         click.echo(text + (f" and {more} more" if more > 0 else ""))
     if goal is not None:
         print_tables([pick_table(rows, goal)])
-
-
-def _check_subject(summaries: list[RunSummary]) -> None:
-    """Raise InputError where the runs are no configurations of one model on one kind of
-    device."""
-    for other in summaries[1:]:
-        reason = Comparability(summaries[0], other).subject_reason
-        if reason is not None:
-            raise InputError(
-                f"--goal needs runs of one model on one kind of device; {reason}"
-            )

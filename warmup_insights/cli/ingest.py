@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from warmup_insights import storage
-from warmup_insights.cli.endings import endings_as_interrupts
+from warmup_insights.cli import endings_as_interrupts
 from warmup_insights.cli.options import (
     IntegerRange,
     db_option,

@@ -23,7 +23,7 @@ from rich.progress import (
     TimeRemainingColumn,
 )
 
-from warmup_insights.cli.endings import endings_as_interrupts
+from warmup_insights.cli import endings_as_interrupts
 from warmup_insights.cli.options import (
     all_of,
     db_option,

@@ -43,7 +43,9 @@ def runs(db: str, limit: int, search: str | None, as_json: bool) -> None:
     """A start whose recording process is gone shows as failed."""
     with open_store(db) as store:
         if store.stale_runs():
-            _refresh(db)
+            # A database that may not be written is listed as it is.
+            with suppress(StoreError), storage.EventStore(db) as writable:
+                refresh_stale(writable)
         rows = table_rows(store, search, limit)
     if as_json:
         print_json({"runs": rows})
@@ -53,12 +55,6 @@ def runs(db: str, limit: int, search: str | None, as_json: bool) -> None:
         click.echo("No runs; add some with `warmup-insights ingest LOG`")
     else:
         print_tables([runs_table(rows)])
-
-
-def _refresh(db: str) -> None:
-    """Make missing summaries; a database that is read-only is listed without them."""
-    with suppress(StoreError), storage.EventStore(db) as store:
-        refresh_stale(store)
 
 
 def table_rows(store: EventStore, text: str | None, limit: int) -> list[dict[str, Any]]:

@@ -27,7 +27,7 @@ from warmup_insights.analysis.sweep import (
     make_experiment,
     time_left_s,
 )
-from warmup_insights.cli.endings import endings_as_interrupts
+from warmup_insights.cli import endings_as_interrupts
 from warmup_insights.cli.options import (
     FiniteRange,
     all_of,

@@ -101,18 +101,15 @@ def make_spans(folded: Folded, events: Iterable[Event]) -> list[ReadableSpan]:
         made.add(span_of_stage(one["name"]), one, None)
     for one in lasting:
         if one["cat"] != "stage":
-            made.add(one["name"], one, _around(one, stages))
+            middle = one["ts"] + one["dur"] / 2
+            around = (
+                index
+                for index, stage in enumerate(stages)
+                if stage["pid"] == 0  # of the whole run
+                and stage["ts"] <= middle <= stage["ts"] + stage["dur"]
+            )
+            made.add(one["name"], one, next(around, None))
     return made.spans
-
-
-def _around(one: Slice, stages: Sequence[Slice]) -> int | None:
-    """Index of the stage of the whole run that a step lies in; None without one."""
-    middle = one["ts"] + one["dur"] / 2
-    for index, stage in enumerate(stages):
-        is_whole = stage["pid"] == 0
-        if is_whole and stage["ts"] <= middle <= stage["ts"] + stage["dur"]:
-            return index
-    return None
 
 
 def _resource(summary: RunSummary) -> dict[str, Any]:

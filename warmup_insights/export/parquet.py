@@ -151,7 +151,7 @@ class _File:
     def add(self, row: dict[str, Any]) -> None:
         """Take a row."""
         self._rows.append(
-            {name: _CONVERT.get(self._kinds[name], _same)(row[name]) for name in row}
+            {name: _CONVERT[self._kinds[name]](value) for name, value in row.items()}
         )
         if len(self._rows) >= ROWS:
             self._flush()
@@ -162,10 +162,6 @@ class _File:
         if self._rows:
             self._writer.write_table(pa.Table.from_pylist(self._rows, self._schema))
         self._rows = []
-
-
-def _same(value: Any) -> Any:
-    return value
 
 
 def _int(value: int | None) -> int | None:
@@ -191,8 +187,13 @@ def _time(value: float | None) -> int | None:
     return None if value is None else _int(round(value * 1e6))
 
 
+def _as_it_is(value: Any) -> Any:
+    return value
+
+
 _CONVERT: dict[str, Callable[[Any], Any]] = {
     "int": _int, "float": _float, "string": _text, "shape": _shape, "time": _time,
+    "bool": _as_it_is, "texts": _as_it_is, "phases": _as_it_is,
 }  # fmt: skip
 
 

@@ -115,7 +115,9 @@ def _find(text: str) -> Iterator[RemoteFile]:
         )
     files, root = file_system(text)
     if "::" not in text and "file" in _protocols(files):
-        yield from _find_local(root if "://" in text else text)
+        local = find_files([root if "://" in text else text])
+        for name in map(os.path.abspath, local):
+            yield RemoteFile(None, name, name, file_size(name))
         return
     with _explained(text):
         found = list(_list(files, root))
@@ -123,11 +125,6 @@ def _find(text: str) -> Iterator[RemoteFile]:
         raise InputError(f"{text} holds no log files; check the address")
     for name, size in found:
         yield RemoteFile(text, name, _shown(files, name, text), size)
-
-
-def _find_local(path: str) -> Iterator[RemoteFile]:
-    for name in map(os.path.abspath, find_files([path])):
-        yield RemoteFile(None, name, name, file_size(name))
 
 
 def _list(files: Any, root: str) -> Iterator[tuple[str, int]]:

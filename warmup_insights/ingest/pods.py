@@ -114,7 +114,11 @@ def join_pods(
                 transaction.delete_source(_source_id(found))
             # Of several starts in one log only the last is that of the last restart.
             _append(store, outcome.run_ids[-1], found)
-    known = list(_known_runs(store)) if rest else []
+    known = [
+        (facts, run.run_id)
+        for run in (store.runs(limit=None) if rest else [])  # the newest first
+        if (facts := current(store, run).summary.pod) is not None
+    ]
     others = [outcome for pod in rest for outcome in _without_log(store, pod, known)]
     return [each for each in others if each.run_ids or not logs]
 
@@ -127,14 +131,6 @@ def _append(store: EventStore, run_id: str, found: PodSeen) -> bool:
         transaction.append(run_id, [found])
     refresh(store, run_id)
     return True
-
-
-def _known_runs(store: EventStore) -> Iterator[tuple[PodFacts, str]]:
-    """The stored runs whose pods are known, the newest first."""
-    for run in store.runs(limit=None):
-        pod = current(store, run).summary.pod
-        if pod is not None:
-            yield pod, run.run_id
 
 
 def _without_log(

@@ -8,6 +8,7 @@ from __future__ import annotations
 import statistics
 from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import accumulate
 from typing import Any
 
 from warmup_insights.model.events import (
@@ -17,9 +18,8 @@ from warmup_insights.model.events import (
     DefragRan,
 )
 from warmup_insights.runner.buckets import Buckets
-from warmup_insights.runner.defragmenter import plan_swaps
 from warmup_insights.runner.engine import Engine
-from warmup_insights.runner.scheduler import Scheduler, Step
+from warmup_insights.runner.scheduler import Scheduler, Step, plan_swaps
 from warmup_insights.runner.settings import RunSettings
 from warmup_insights.runner.warmup import Warmup
 from warmup_insights.runner.workload import Request
@@ -72,6 +72,8 @@ def benchmark_values(
     """The result of a run in which every request finished."""
     inputs = sum(request.input_len for request in requests)
     outputs = sum(request.output_len for request in requests)
+    edges = [(request.arrived_at, 1) for request in requests]
+    edges += [(request.token_times[-1], -1) for request in requests]
     values: dict[str, Any] = {
         "backend": "reference",
         "model_id": model,
@@ -87,7 +89,7 @@ def benchmark_values(
         "request_throughput": len(requests) / duration_s,
         "output_throughput": outputs / duration_s,
         "total_token_throughput": (inputs + outputs) / duration_s,
-        "max_concurrent_requests": _most_at_once(requests),
+        "max_concurrent_requests": max(accumulate(step for _, step in sorted(edges))),
     }
     values |= _spread("ttft", [request.ttft_s for request in requests])
     tpots = [request.tpot_s for request in requests if request.tpot_s is not None]
@@ -108,16 +110,6 @@ def _spread(name: str, seconds: Sequence[float]) -> dict[str, float]:
         f"std_{name}_ms": statistics.pstdev(found),
         f"p99_{name}_ms": percentile(found, 99),
     }
-
-
-def _most_at_once(requests: Sequence[RequestTimes]) -> int:
-    edges = [(request.arrived_at, 1) for request in requests]
-    edges += [(request.token_times[-1], -1) for request in requests]
-    most = now = 0
-    for _, change in sorted(edges):
-        now += change
-        most = max(most, now)
-    return most
 
 
 class Server:

@@ -19,7 +19,7 @@ from warmup_insights.rules.capture import (
 )
 from warmup_insights.rules.memory import check_fraction
 from warmup_insights.rules.model_shape import DTYPE_BYTES
-from warmup_insights.runner.defragmenter import DEFAULT_TRIGGER
+from warmup_insights.runner.scheduler import DEFAULT_TRIGGER
 
 CAPTURE_STRATEGIES = ("startup", "delayed", "lazy", "none")
 

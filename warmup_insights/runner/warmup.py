@@ -23,7 +23,6 @@ from warmup_insights.model.events import (
 )
 from warmup_insights.rules.memory import CacheLayout, MemoryBudget, make_layout
 from warmup_insights.runner.buckets import KINDS, Buckets
-from warmup_insights.runner.defragmenter import warm_up_defragmenter
 from warmup_insights.runner.engine import (
     Emitter,
     Engine,
@@ -32,6 +31,7 @@ from warmup_insights.runner.engine import (
     measure,
 )
 from warmup_insights.runner.graphs import GraphCapture
+from warmup_insights.runner.scheduler import warm_up_defragmenter
 from warmup_insights.runner.settings import RunSettings
 
 

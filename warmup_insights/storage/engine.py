@@ -22,6 +22,7 @@ from sqlalchemy.exc import ArgumentError, DBAPIError, SQLAlchemyError
 from sqlalchemy.pool import Pool, QueuePool, StaticPool
 
 from warmup_insights.errors import StoreBusyError, StoreError
+from warmup_insights.storage.rows import ForeignValueError
 
 _UNWRITABLE = (
     "The database {where} cannot be written; check the permissions of the file and its "
@@ -65,10 +66,6 @@ _FOREIGN = (
     "The database {where} holds a value that this program would not have stored; restore "
     "a copy, or start a new one with --db"
 )
-
-
-class ForeignValueError(Exception):
-    """A stored value has another type than its column."""
 
 
 @contextmanager

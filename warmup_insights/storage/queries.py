@@ -14,8 +14,13 @@ from sqlalchemy.engine import Connection
 from warmup_insights.errors import SeveralRunsError, StoreError
 from warmup_insights.model.run import RunRecord, SourceRecord
 from warmup_insights.model.summary import FOLD, BucketRow, RunSummary
-from warmup_insights.storage.engine import ForeignValueError
-from warmup_insights.storage.rows import clean_text
+from warmup_insights.storage.rows import (
+    COLUMNS,
+    ForeignValueError,
+    clean_text,
+    read_bucket_row,
+    read_summary,
+)
 from warmup_insights.storage.schema import (
     bucket_summaries,
     events,
@@ -24,7 +29,6 @@ from warmup_insights.storage.schema import (
     source_lines,
     sources,
 )
-from warmup_insights.storage.summaries import COLUMNS, read_bucket_row, read_summary
 
 _EQUAL = frozenset(
     {"label", "source_id", "source_kind", "engine", "version", "model",

@@ -35,11 +35,14 @@ from warmup_insights.storage.queries import Queries, spool_prefix
 from warmup_insights.storage.rows import (
     EVENT_COLUMNS,
     Row,
+    bucket_row,
     careful_rows,
     clean,
     clean_text,
     event_rows,
     read_payload,
+    run_columns,
+    summary_row,
     to_json,
 )
 from warmup_insights.storage.schema import (
@@ -53,7 +56,6 @@ from warmup_insights.storage.schema import (
     sources,
     store_info,
 )
-from warmup_insights.storage.summaries import bucket_row, run_columns, summary_row
 
 VALUES_AT_ONCE = 999
 """So many values go in one statement of SQLite: old ones take no more, and the text of a
