@@ -21,11 +21,7 @@ from dashboard.charts.time import phase_totals, phases_frame
 from dashboard.palette import PART_MEANINGS
 from dashboard.shown import frame_of
 from dashboard.text import figure_text, visible
-from warmup_insights.analysis.compare import (
-    BucketChange,
-    Comparison,
-    FigureRow,
-)
+from warmup_insights.analysis.compare import BucketChange, Comparison, FigureRow
 from warmup_insights.export import comparison
 from warmup_insights.model.figures import contradiction_mark
 from warmup_insights.model.phases import phase_words

@@ -31,9 +31,7 @@ from warmup_insights.drainer import open_store
 from warmup_insights.errors import StoreError
 from warmup_insights.model.events import Bucket
 from warmup_insights.model.run import RunRecord, SourceRecord
-from warmup_insights.model.summary import (
-    RunSummary,
-)
+from warmup_insights.model.summary import RunSummary
 from warmup_insights.storage import EventStore
 
 MOST_LIVE = 12

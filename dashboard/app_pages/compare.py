@@ -18,10 +18,7 @@ from dashboard.text import kept_together, markdown, visible
 from warmup_insights.analysis.compare import Comparison
 from warmup_insights.analysis.compare import compare as compare_runs
 from warmup_insights.analysis.sentences import count_text
-from warmup_insights.export.comparison import (
-    bucket_sets_table,
-    comparison_markdown,
-)
+from warmup_insights.export.comparison import bucket_sets_table, comparison_markdown
 from warmup_insights.export.tables import MAX_CELL
 from warmup_insights.model.summary import RunSummary
 

@@ -15,18 +15,8 @@ from dashboard.text import visible
 from warmup_insights.analysis.misses import Diagnosis, highest_settings
 from warmup_insights.bucketing.base import DIMENSIONS
 from warmup_insights.model.events import Bucket
-from warmup_insights.model.summary import (
-    BucketRow,
-    PhaseBuckets,
-    RunSummary,
-    UsedShape,
-)
-from warmup_insights.units import (
-    MIB,
-    format_bytes,
-    format_duration,
-    isoformat,
-)
+from warmup_insights.model.summary import BucketRow, PhaseBuckets, RunSummary, UsedShape
+from warmup_insights.units import MIB, format_bytes, format_duration, isoformat
 
 BUCKET_COLUMNS = (
     "phase", "bucket", "generated", "warmed", "captured", "skipped", "missed",

@@ -29,12 +29,7 @@ from warmup_insights.analysis.summary import Folded
 from warmup_insights.export.tables import excerpt
 from warmup_insights.model.figures import contradiction_mark
 from warmup_insights.model.phases import phase_words
-from warmup_insights.model.summary import (
-    OF_OTHER_RANK,
-    Gap,
-    GraphFacts,
-    RunSummary,
-)
+from warmup_insights.model.summary import OF_OTHER_RANK, Gap, GraphFacts, RunSummary
 from warmup_insights.units import format_duration
 
 

@@ -5,14 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import NamedTuple
 
-from dashboard.run_tabs import (
-    advice,
-    buckets,
-    graphs,
-    overview,
-    source,
-    timeline,
-)
+from dashboard.run_tabs import advice, buckets, graphs, overview, source, timeline
 from dashboard.widgets import View
 from warmup_insights.model.summary import RunSummary
 

@@ -55,10 +55,7 @@ from warmup_insights.model.run import RunRecord, new_run_id
 from warmup_insights.rules import VARIABLES
 from warmup_insights.runner.log_format import LOG_FORMATS, LogWriter, result_block
 from warmup_insights.runner.session import Outcome, Session
-from warmup_insights.runner.settings import (
-    CAPTURE_STRATEGIES,
-    RunSettings,
-)
+from warmup_insights.runner.settings import CAPTURE_STRATEGIES, RunSettings
 from warmup_insights.runner.workload import WorkloadSettings
 from warmup_insights.runs import current
 from warmup_insights.storage.location import shown_location

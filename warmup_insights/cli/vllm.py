@@ -31,12 +31,7 @@ from warmup_insights.model.events import (
     ServingFailure,
     ShutdownRequested,
 )
-from warmup_insights.model.run import (
-    RunRecord,
-    new_run_id,
-    next_run_id,
-    own_process,
-)
+from warmup_insights.model.run import RunRecord, new_run_id, next_run_id, own_process
 from warmup_insights.recorder import Recorder
 from warmup_insights.runs import current, delete_runs
 from warmup_insights.storage.location import database_path

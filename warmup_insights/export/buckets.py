@@ -9,11 +9,7 @@ from operator import attrgetter
 from types import MappingProxyType
 from typing import Any
 
-from warmup_insights.analysis.fit.report import (
-    FitReport,
-    StrategyResult,
-    file_lists,
-)
+from warmup_insights.analysis.fit.report import FitReport, StrategyResult, file_lists
 from warmup_insights.bucketing.base import (
     DIMENSIONS,
     Bucket,

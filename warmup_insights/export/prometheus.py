@@ -9,11 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from warmup_insights.analysis.sentences import serving_words
-from warmup_insights.model.figures import (
-    Figure,
-    all_figures,
-    phase_figures,
-)
+from warmup_insights.model.figures import Figure, all_figures, phase_figures
 from warmup_insights.model.summary import RunSummary
 
 _Sample = tuple[dict[str, str], float]

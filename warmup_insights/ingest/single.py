@@ -19,12 +19,7 @@ from parsers.files import digests, head_digest
 from parsers.source import modified_at, open_path
 from warmup_insights.drainer import drain
 from warmup_insights.errors import StoreError
-from warmup_insights.ingest.log import (
-    LogEnd,
-    Part,
-    rare_collections,
-    read_log,
-)
+from warmup_insights.ingest.log import LogEnd, Part, rare_collections, read_log
 from warmup_insights.ingest.outcome import Options, Outcome, Progress
 from warmup_insights.model.run import RunRecord, SourceRecord
 from warmup_insights.runs import refresh

@@ -22,13 +22,7 @@ import msgspec
 
 from parsers.source import modified_at, open_path
 from warmup_insights.errors import WarmupInsightsError
-from warmup_insights.ingest.log import (
-    Events,
-    LogEnd,
-    Part,
-    rare_collections,
-    read_log,
-)
+from warmup_insights.ingest.log import Events, LogEnd, Part, rare_collections, read_log
 from warmup_insights.ingest.outcome import Options, no_room
 from warmup_insights.storage.rows import to_json
 

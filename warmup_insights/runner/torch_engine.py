@@ -15,12 +15,7 @@ from warmup_insights.errors import InputError, cannot_read
 from warmup_insights.model.events import Bucket
 from warmup_insights.rules.memory import CacheLayout
 from warmup_insights.rules.model_shape import DTYPE_BYTES, ModelShape
-from warmup_insights.runner.batch import (
-    Row,
-    dummy_rows,
-    full_bucket,
-    pad_batch,
-)
+from warmup_insights.runner.batch import Row, dummy_rows, full_bucket, pad_batch
 from warmup_insights.runner.costs import peak_bytes
 from warmup_insights.runner.engine import SamplingParams
 from warmup_insights.runner.model import (
