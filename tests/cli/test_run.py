@@ -284,6 +284,12 @@ class TestFailure:
         assert "Error: load_model: out of device memory" in result.stderr
         assert len(events) > 3
 
+    def test_a_cause_is_named_once_where_the_message_begins_with_it(self, db):
+        result = invoke(db, *SIMULATED, "--graph-reserved-mem=1", exit_code=1)
+        assert (
+            "no room for the KV cache, 79.16 GiB free: 79.16 GiB are" in result.stdout
+        )
+
     @pytest.mark.parametrize(
         ("error", "words", "arguments"),
         [

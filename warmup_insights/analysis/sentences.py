@@ -413,9 +413,11 @@ def failure_sentence(failure: FailureFacts) -> str:
     free = ""
     if failure.free_bytes is not None:
         free = f", {format_bytes(failure.free_bytes)} free"
-    kind = failure.kind.replace("_", " ")
-    kind = _cause_of(failure) if failure.kind in _ENDS else kind
-    return f"{kind}{_where(failure)}{free}: {failure.message}"
+    cause = failure.kind.replace("_", " ") + _where(failure)
+    if failure.kind in _ENDS:
+        cause = cause_text(failure)
+    message = failure.message.removeprefix(f"{cause}: ")
+    return f"{cause}{free}: {message}"
 
 
 def serving_sentences(summary: RunSummary) -> list[str]:
