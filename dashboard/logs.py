@@ -21,7 +21,7 @@ from warmup_insights.analysis.sentences import start_sentences
 from warmup_insights.errors import WarmupInsightsError
 from warmup_insights.ingest.bundles import is_bundle, unpack
 from warmup_insights.ingest.many import ingest_files
-from warmup_insights.ingest.outcome import Options, Outcome, temporary_folder
+from warmup_insights.ingest.outcome import YEARS, Options, Outcome, temporary_folder
 from warmup_insights.ingest.single import ingest_file, ingest_path
 from warmup_insights.runs import refresh
 from warmup_insights.storage import EventStore
@@ -58,16 +58,17 @@ def upload_field() -> list[Any]:
 def upload_options() -> Options:
     """How the logs are to be read, as chosen in the form."""
     left, middle, right = st.columns(3)
-    year = left.text_input(
-        "Year", help="For timestamps without one; else the newest possible"
-    )
+    year = left.number_input(
+        "Year", *YEARS, value=None, format="%d",
+        help="For timestamps without one; else the newest possible",
+    )  # fmt: skip
     zone = middle.text_input(
         "Time zone of the timestamps", placeholder="unknown, taken as UTC"
     )
     label = right.text_input("Label for the new runs")
     is_synthetic = st.checkbox("These logs are made up or simulated")
     return Options(
-        year=int(year) if year.strip().isdigit() else None,
+        year=year,
         timezone=zone.strip() or None,
         label=label.strip() or None,
         synthetic=is_synthetic,
@@ -218,7 +219,7 @@ def follow_form() -> None:
             max_chars=4096,
         ).strip()  # fmt: skip
         if row.form_submit_button("Follow", icon=":material/visibility:") and path:
-            if Path(path).is_file():
+            if os.path.isfile(path):
                 _followed().setdefault(path, Followed())
             else:
                 st.error(markdown(f"There is no file {path} on this server."))

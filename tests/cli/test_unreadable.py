@@ -94,6 +94,21 @@ def test_any_other_path_is_one_sentence_too(locked, said):
     ]
 
 
+@pytest.mark.parametrize(
+    ("line", "help"),
+    [
+        ("run --quiet --model ./{0}", "use a shorter one"),
+        ("ingest --follow {0}", "check the path"),
+        ("export a.log --format parquet -o {0}", "use a shorter one"),
+    ],
+)
+def test_a_name_that_no_file_can_have(line, help, locked, said):
+    code, _, err = said(line.format("x" * 300))
+    assert code == 1
+    assert "File name too long" in err
+    assert err.splitlines()[-1].endswith(f"; {help}")
+
+
 def test_what_is_readable_beside_a_locked_folder_is_read(locked, said):
     code, out, err = said("ingest .")
     assert code == 1

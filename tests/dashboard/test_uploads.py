@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 
 import pytest
+from streamlit.testing.v1 import AppTest
 
 from dashboard import data
 from dashboard.logs import ingested
@@ -41,3 +42,19 @@ def test_a_log_and_an_archive_without_one(store):
     good, bad = ingested([log, empty], Options())
     assert (good.state, bad.state) == ("new", "failed")
     assert "none of them named like a log" in bad.error
+
+
+FORM = """
+import streamlit as st
+from dashboard.logs import upload_options
+st.text(upload_options().year)
+"""
+
+
+def test_a_year_is_one_that_a_log_can_be_of():
+    """Anything else was left out without a word, and a superscript was a trace."""
+    app = AppTest.from_string(FORM, default_timeout=60).run()
+    (year,) = app.number_input
+    assert (year.value, year.min, year.max) == (None, 2023, 2100)
+    year.set_value(2024).run()
+    assert [text.value for text in app.text] == ["2024"]

@@ -42,6 +42,11 @@ COMMANDS = {
     "prune": "Remove old runs, or the runs named, and give their space back.",
 }
 
+_OF_MODES = "check its mode and that of its folders"
+_OF_PATHS = {
+    errno.EACCES: _OF_MODES, errno.EPERM: _OF_MODES, errno.ENAMETOOLONG: "use a shorter one",
+}  # fmt: skip
+"""Errors of a path that any command may get to what helps."""
 CLOSED_PIPE = 141
 """Exit code where the pipe of the output is closed, as of a program that SIGPIPE ends."""
 
@@ -101,13 +106,9 @@ def main() -> None:
         cli(standalone_mode=True, color=color)
     except WarmupInsightsError as error:
         _fail(str(error), 2 if isinstance(error, SettingError) else 1)
-    except PermissionError as error:
-        if error.filename is None:
-            raise
-        _fail(
-            f"{error.filename}: {error.strerror}; check its mode and that of its folders"
-        )
     except OSError as error:
+        if error.filename is not None and error.errno in _OF_PATHS:
+            _fail(f"{error.filename}: {error.strerror}; {_OF_PATHS[error.errno]}")
         if error.errno not in (errno.ENOSPC, errno.EDQUOT):
             raise
         # What is left in the buffer would be written once more at the exit.

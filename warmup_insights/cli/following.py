@@ -85,13 +85,13 @@ def follow(
 
 
 def _is_there(path: str) -> bool:
-    """Whether a file is there. Raises InputError where that may not be looked at."""
+    """Whether a file is there. Raises InputError where it cannot be looked at."""
     try:
         os.stat(path)
-    except PermissionError as error:
-        raise cannot_read(path, error) from None
-    except OSError:
+    except (FileNotFoundError, NotADirectoryError):
         return False
+    except OSError as error:
+        raise cannot_read(path, error) from None
     return True
 
 

@@ -25,7 +25,7 @@ from warmup_insights.cli.printing import print_json, print_notes, print_tables
 from warmup_insights.errors import InputError, WarmupInsightsError
 from warmup_insights.export.tables import make_table, plain
 from warmup_insights.ingest.find import RemoteFile, find_files, find_remote
-from warmup_insights.ingest.outcome import Options, Outcome, Watcher, file_size
+from warmup_insights.ingest.outcome import YEARS, Options, Outcome, Watcher, file_size
 from warmup_insights.units import format_bytes, format_count, parse_duration
 
 if TYPE_CHECKING:
@@ -150,7 +150,7 @@ MAX_UNKNOWN_SHOWN = 10
 )
 @click.option(
     "--year",
-    type=IntegerRange(2023, 2100),
+    type=IntegerRange(*YEARS),
     help="Year of the first stamp, where the log holds no full date.",
 )
 @click.option(

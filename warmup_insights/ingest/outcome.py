@@ -12,6 +12,8 @@ from typing import Any
 
 from warmup_insights.errors import InputError
 
+YEARS = (2023, 2100)
+"""The first and the last year that a log can be of."""
 Progress = Callable[[int], None]
 """Called with the number of bytes read since the last call."""
 
