@@ -87,12 +87,8 @@ def gaps_frame(summary: RunSummary) -> pd.DataFrame:
         for gap in summary.time.gaps
     ]
     columns = [
-        "from (s)",
-        "gap (s)",
-        "line",
-        "last line before it",
-        "first line after it",
-    ]
+        "from (s)", "gap (s)", "line", "last line before it", "first line after it",
+    ]  # fmt: skip
     return pd.DataFrame(rows, columns=columns)
 
 

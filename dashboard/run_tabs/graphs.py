@@ -23,6 +23,7 @@ from dashboard.shown import figure
 from dashboard.text import markdown
 from dashboard.widgets import View
 from warmup_insights.analysis.oddities import took_more_than_budget
+from warmup_insights.analysis.sentences import division_settings
 from warmup_insights.model.figures import BY_NAME, text_of
 from warmup_insights.model.summary import (
     CaptureBar,
@@ -67,12 +68,7 @@ def without_reserve(summary: RunSummary) -> str:
 
 def _waterfall(view: View) -> None:
     budget = budget_picture(view.summary)
-    memory = view.summary.memory_or_none
-    facts = []
-    if memory.gpu_memory_utilization is not None:
-        facts.append(f"gpu_memory_utilization {memory.gpu_memory_utilization:g}")
-    if memory.graph_reserved_fraction is not None:
-        facts.append(f"VLLM_GRAPH_RESERVED_MEM {memory.graph_reserved_fraction:g}")
+    facts = division_settings(view.summary.memory_or_none)
     if facts:
         set_with = f"{budget.hint} Set with {markdown(' and '.join(facts))}."
         budget = replace(budget, hint=set_with)

@@ -15,6 +15,7 @@ from warmup_insights.model.summary import (
     SHORTEST_S,
     Contradiction,
     FailureFacts,
+    MemoryFacts,
     Progress,
     RunSummary,
     Serving,
@@ -544,6 +545,15 @@ def time_left_text(left: Remaining) -> str:
     """What is left of a start-up or of its stage."""
     until = "until ready" if left.basis == "earlier run" else "of this stage"
     return f"{format_duration(left.seconds)} left {until}"
+
+
+def division_settings(memory: MemoryFacts) -> list[str]:
+    """The settings by which the memory was divided, as far as they are stated."""
+    stated = {
+        "gpu_memory_utilization": memory.gpu_memory_utilization,
+        "VLLM_GRAPH_RESERVED_MEM": memory.graph_reserved_fraction,
+    }
+    return [f"{name} {share:g}" for name, share in stated.items() if share is not None]
 
 
 def cache_text(summary: RunSummary) -> str | None:

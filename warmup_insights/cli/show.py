@@ -15,6 +15,7 @@ from warmup_insights.analysis.sentences import (
     cache_text,
     count_of,
     devices_of_a_rank,
+    division_settings,
     extent_text,
     failure_sentence,
     first_request_sentences,
@@ -246,10 +247,7 @@ def _memory(summary: RunSummary) -> TextTable:
         for name in (*names, "num_kv_blocks", "kv_cache_tokens", "max_concurrency")
         if BY_NAME[name].read(summary) is not None
     ]  # fmt: skip
-    if memory.gpu_memory_utilization is not None:
-        facts.append(f"gpu_memory_utilization {memory.gpu_memory_utilization:g}")
-    if memory.graph_reserved_fraction is not None:
-        facts.append(f"VLLM_GRAPH_RESERVED_MEM {memory.graph_reserved_fraction:g}")
+    facts += division_settings(memory)
     device = "each device" if devices_of_a_rank(summary) > 1 else "the device"
     whole = f": {text_of(summary, 'total_bytes')} on {device}" if total else ""
     return make_table(
