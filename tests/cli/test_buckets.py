@@ -350,6 +350,16 @@ def test_compare_puts_strategies_side_by_side(tmp_path):
         assert words in with_file
 
 
+def test_compare_has_one_sign_where_no_decode_step_fits():
+    limits = (
+        "--max-num-seqs", "1000000", "--max-model-len", "100000000",
+        "--max-num-batched-tokens", "8192", "--num-kv-blocks", "4096",
+    )  # fmt: skip
+    result = CliRunner().invoke(cli, ["buckets", "compare", *limits])
+    assert result.exit_code == 0, result.output
+    assert "-, -" not in result.stdout
+
+
 def test_compare_shows_why_a_strategy_is_impossible():
     arguments = ("compare", *LIMITS, "--set=VLLM_PROMPT_BS_BUCKET_MIN=4")
     rows = {row["strategy"]: row for row in run_json(*arguments)["strategies"]}

@@ -220,7 +220,8 @@ def _trial_cells(trial: Trial, costs: Mapping[str, float]) -> tuple[str, ...]:
     return (
         str(len(made.prompt)), str(len(made.decode)), str(len(made.dropped)),
         _share_text(prompt),
-        f"{_share_text(padding.decode_sequences)}, {_share_text(padding.decode_blocks)}",
+        ", ".join(dict.fromkeys([_share_text(padding.decode_sequences),
+                                 _share_text(padding.decode_blocks)])),
         _worst_text(prompt),
         "-" if prompt is None else format_percent(100 * prompt.uncovered),
         format_duration(seconds),
