@@ -32,5 +32,5 @@ def imported(path):
 
 def test_no_module_imports_itself_through_others():
     graph = {name_of(path): set(imported(path)) for path in PACKAGE.rglob("*.py")}
-    assert len(graph) > 20
+    assert len(graph) > 15
     TopologicalSorter(graph).prepare()  # raises CycleError

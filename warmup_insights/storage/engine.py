@@ -187,15 +187,9 @@ def _set_up(connection: sqlite3.Connection, *, read_only: bool) -> None:
 def check_path(path: Path, *, read_only: bool) -> None:
     """Raises StoreError for what cannot be a database file, or cannot be read."""
     try:
-        found = os.stat(path)
-        if stat.S_ISDIR(found.st_mode):
+        if stat.S_ISDIR(os.stat(path).st_mode):
             raise StoreError(
                 f"{path} is a folder; --db takes the name of a database file"
-            )
-        if read_only and found.st_size == 0:  # to SQLite a new database, to be filled
-            raise StoreError(
-                f"{path} is empty; add runs with `warmup-insights ingest LOG`, or name "
-                "another database with --db"
             )
     except (FileNotFoundError, NotADirectoryError):
         _check_missing(path, read_only=read_only)
