@@ -325,6 +325,13 @@ class Failures:
         return self.is_ready or self.has_ended or self.has_causes
 
     @property
+    def is_of_start(self) -> bool:
+        """Whether the engine states that it failed while it was made."""
+        return self._heading is not None and bool(
+            _IN_START.search(self._heading.message)
+        )
+
+    @property
     def is_over(self) -> bool:
         """Whether the start-up is: it ended, or an error that no one caught led through a
         function that runs only in one, or is vLLM's own for a start that failed."""

@@ -320,10 +320,12 @@ class OpenRun:
         return None not in (actor, self.actor) and self.actor != actor
 
     def is_of_other_server(self, made: object, record: Record) -> bool:
-        """Whether a web server gets ready before vLLM's has an engine, or goes down and may
-        be another one than vLLM's: uvicorn names none, and more than one got ready.
+        """Whether a web server gets ready before vLLM's has an engine or behind the failure
+        of one that was being made, or goes down and may be another one than vLLM's: uvicorn
+        names none, and more than one got ready.
 
-        vLLM's lists its routes first (`launcher.py serve_http`), or has a prefix.
+        vLLM's lists its routes first (`launcher.py serve_http`), or has a prefix. A program
+        with a web server of its own can do without an engine.
         """
         is_named = record.process is not None
         if isinstance(made, ShutdownLine):
@@ -333,6 +335,7 @@ class OpenRun:
             return False
         has_engine = self.has_engine or self.has_measured or is_named
         is_other = self.tracker.waits_for_engine and not has_engine
+        is_other |= self.tracker.failures.is_of_start and not is_named
         is_second = self.is_ready and not is_named
         self.has_other_server = self.has_other_server or is_other or is_second
         return is_other

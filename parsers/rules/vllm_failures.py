@@ -209,9 +209,13 @@ _NCCL_FAILED = (
 """Words of NCCL's warnings that state a failure; the others are hints about the host."""
 
 
+_OF_CLIENT = r"(?!openai\.)"
+"""A client of a server raises these, for what it was answered: no engine does."""
+
+
 def _raised(name: str, makes: Build, *samples: Sample, **more: Any) -> LineRule:
     """A line with an error as Python prints one."""
-    pattern = rf"{_ERROR}: .{{1,1500}}|(?:{'|'.join(_WITHOUT_TEXT)})\s*$"
+    pattern = rf"{_OF_CLIENT}{_ERROR}: .{{1,1500}}|(?:{'|'.join(_WITHOUT_TEXT)})\s*$"
     hint = (*_NAMES, *_WITHOUT_TEXT)
     return line_rule(name, pattern, makes, *samples, hint=hint, **more)
 

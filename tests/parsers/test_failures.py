@@ -106,6 +106,22 @@ def test_an_error_before_readiness_did_not_fail_the_start():
     assert any(note.topic == "error" for note in of(Note, found))
 
 
+def test_the_server_of_a_program_that_does_without_an_engine_is_not_ready():
+    core = "\n".join(line for line in FAILED.splitlines() if not line.startswith(API))
+    text = START.replace(API, "") + core + "\nINFO:     Application startup complete.\n"
+    found = events(text + "INFO:     Shutting down\n")
+    assert of(ServerReady, found) == []
+    (failure,) = of(Failure, found)
+    assert failure.message == "RuntimeError: Could not find nvcc"
+
+
+def test_what_a_client_of_another_server_was_answered_is_no_cause():
+    client = "openai.PermissionDeniedError: Your request was blocked.\n"
+    dead = CORE.format(6, "Engine core proc EngineCore died unexpectedly") + "\n"
+    (failure,) = of(ServingFailure, events(START + READY + client + dead))
+    assert failure.message == "Engine core proc EngineCore died unexpectedly"
+
+
 def test_a_requested_shutdown_is_no_failure():
     found = events(START + READY + STOP + DEAD)
     assert (of(Failure, found), of(ServingFailure, found)) == ([], [])
