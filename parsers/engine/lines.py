@@ -83,6 +83,8 @@ _STOPPING = ("Gracefully stopping", "Gracefully Stopping", "Aborting on containe
 ends all of them (`pkg/compose/printer.go`, `pkg/compose/up.go`)."""
 _SERVER_PROCESS = "server_process"
 """The rule of what any web server prints before it is ready."""
+_OF_BENCH = "bench_"
+"""How the names of rules begin of what `vllm bench` prints."""
 _AT_WORK = (StatisticsLine, RequestLine)
 """What an engine prints of requests."""
 _OF_SERVERS = (ServerReady, ShutdownLine)
@@ -491,8 +493,13 @@ class LineParser:
             run.note_front(rule, record)
         if record.actor is not None and run.is_other(record.actor):
             self._stream.note_actor(record.actor, matched.time)
-        is_own = rule.name not in IMPORTING
+        # A client measures a server of another log as well, and prints what it imports.
+        is_of_client = rule.name.startswith(_OF_BENCH)
+        is_left = run.is_left_behind and record.process is None
+        is_left = is_left and (is_of_client or is_foreign(matched.made))
+        is_own = not (rule.name in IMPORTING or is_of_client or is_left)
         self._add(run, run.add_line(matched.time, line, record, is_own=is_own))
+        run.is_left_behind = is_left
         if run.lines < CREDITED_LINES:
             run.evidence.add_rule(rule, matched.made)
 

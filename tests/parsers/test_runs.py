@@ -1628,6 +1628,19 @@ dtype.
 """
 
 
+def test_a_client_of_a_benchmark_is_no_part_of_a_start_that_is_quoted_above():
+    text = (
+        "(EngineCore pid=7) INFO 08-07 02:50:00 [core.py:114] Initializing a V1 LLM engine "
+        "(v0.21.0) with config: model='a/b'\n"
+        "(EngineCore pid=7) INFO 08-07 02:50:05 [model_runner_v1.py:3757] Starting to load "
+        "model a/b...\n"
+        "INFO 08-07 02:53:51 [__init__.py:246] Platform plugin ascend is activated\n"
+        "Namespace(seed=0, num_prompts=200, dataset_name='random', backend='vllm')\n"
+    )
+    summary = folded(events(text + CLIENT)).summary
+    assert summary.time.wall_s == 5.0
+
+
 def test_a_client_of_a_benchmark_starts_no_engine_and_fails_no_start():
     """It reads the model's configuration for its tokenizer, and requests fail in it."""
     summary = folded(events(CLIENT)).summary
