@@ -73,7 +73,10 @@ _CHECKED = re.compile(
 """What vLLM alone raises, and only while it reads settings, looks at the device or divides its
 memory (`transformers_utils/config.py`, `config/model.py`, `v1/worker/utils.py`,
 `v1/core/kv_cache_utils.py`)."""
-_NOT_INSTALLED = re.compile(r"No module named '?vllm(?![\w.])")
+_NOT_INSTALLED = re.compile(
+    r"No module named '?vllm(?![\w.])|^vllm: (?:command )?not found|command not found: vllm|"
+    r"command .vllm.: No such file|\"vllm\": executable file not found"
+)
 """What ends a program without vLLM, where it is the end of the log: one that can do without
 goes on."""
 _NEAR_THE_END = 3

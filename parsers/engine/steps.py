@@ -338,16 +338,15 @@ def follow_stage(state: RankState, event: Event) -> None:
             state.stage = None if event.name in _WIDE_STAGES else event.name
         case PhaseMarked() if event.name == state.stage:
             state.stage = None
-        case MemoryMeasured(stage="weights") | MemoryBudgetSet() | GraphsCaptured():
-            state.stage = None
+        case MemoryBudgetSet() if state.stage == "configure":
+            pass  # that of a CPU follows from its settings
         case CompileFinished(what="dynamo"):
             state.stage = "compile"
         case (
-            CompileFinished(what="total" | "total_with_profile_run" | "graph")
-            | WarmupFinished()
-        ):
-            state.stage = None
-        case EngineInitialized() | ServerReady():
+            MemoryMeasured(stage="weights") | MemoryBudgetSet() | GraphsCaptured()
+            | CompileFinished(what="total" | "total_with_profile_run" | "graph")
+            | WarmupFinished() | EngineInitialized() | ServerReady()
+        ):  # fmt: skip
             state.stage = None
 
 

@@ -16,6 +16,7 @@ from parsers.base import (
     line_rule,
     note_rule,
     phase_end,
+    phase_start,
 )
 from parsers.engine.convert import text_of
 from parsers.engine.signals import ArtifactFrame, CacheFactor, RankNamed
@@ -166,6 +167,12 @@ COMPILE_RULES: tuple[LineRule, ...] = (
             "vLLM's torch.compile",
             {"name": "compile", "edge": "start", "path": "/c"},
         ),
+    ),
+    phase_start(
+        "compile_saving",
+        rf"{TAG}saving AOT compiled function to \S",
+        "compile",
+        "INFO 03-23 12:23:19 [decorators.py:580] saving AOT compiled function to /c",
     ),
     phase_end(
         "compile_saved",

@@ -321,6 +321,22 @@ FAILURE_RULES: tuple[LineRule, ...] = (
         levels=(NO_LEVEL,),
         startup_only=True,
     ),
+    line_rule(
+        "failure_no_command",
+        # bash, dash, zsh, `nohup` and the runtime of containers.
+        r".{0,300}?(?P<text>\bvllm: (?:command )?not found|command not found: vllm|"
+        r"failed to run command .vllm.: No such file or directory|"
+        r"exec: \"vllm\": executable file not found in \$PATH)(?![\w-])",
+        lambda match: FailureLine(match["text"], is_bare=True),
+        Sample(
+            "/app/start.sh: line 3: vllm: command not found",
+            {"message": "vllm: command not found"},
+        ),
+        Sample("zsh: command not found: vllm", {"message": "command not found: vllm"}),
+        levels=(NO_LEVEL,),
+        startup_only=True,
+        hint=(" not found", "failed to run command"),
+    ),
     _raised(
         "failure_raised_in_plugin",
         # The cause only where the start goes no further, as without its platform.
@@ -895,7 +911,7 @@ FAILURE_RULES: tuple[LineRule, ...] = (
         r"ptxas \S{1,100}, line \d{1,6}; fatal   : .{1,300}|"
         r"(?:\S{1,300}: )?error: (?:#error directive: )?\"CUDA compiler and CUDA toolkit headers "
         r"are incompatible.{0,100}|"
-        r"/bin/sh: (?:line )?\d{1,5}: \S{1,200}: (?:command )?not found\s{0,4}$",
+        r"/bin/sh: (?:line )?\d{1,5}: (?!vllm:)\S{1,200}: (?:command )?not found\s{0,4}$",
         lambda match: FailureLine(match[0], is_bare=True, is_detail=True),
         Sample(
             "(EngineCore pid=7) /usr/bin/ld: cannot find -lcuda: No such file or "

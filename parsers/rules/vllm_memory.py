@@ -290,6 +290,25 @@ MEMORY_RULES: tuple[LineRule, ...] = (
         device="cpu",
     ),
     line_rule(
+        "memory_cpu_by_default",
+        # `platforms/cpu.py`: the worker takes what is stated (`determine_available_memory`).
+        r"(?:Environment variable VLLM_CPU_KVCACHE_SPACE \(GiB\) for CPU backend is not set, "
+        rf"using|VLLM_CPU_KVCACHE_SPACE not set\. Using) (?P<kv_cache_gib>{NUMBER}) "
+        r"(?:by default|GiB for KV cache)\.",
+        MemoryBudgetSet,
+        Sample(
+            "WARNING 04-16 09:21:54 [cpu.py:106] Environment variable VLLM_CPU_KVCACHE_SPACE "
+            "(GiB) for CPU backend is not set, using 4 by default.",
+            {"kv_cache_bytes": 4 * GIB},
+        ),
+        Sample(
+            "WARNING 03-30 22:28:09 [cpu.py:136] VLLM_CPU_KVCACHE_SPACE not set. Using 15.5 "
+            "GiB for KV cache.",
+            {"kv_cache_bytes": round(15.5 * GIB)},
+        ),
+        device="cpu",
+    ),
+    line_rule(
         "memory_xpu_before",
         rf"Before memory profiling run, total GPU memory: (?P<total_mib>{NUMBER}) MB, model load "
         rf"takes (?P<weights_mib>{NUMBER}) MB",

@@ -605,6 +605,16 @@ def test_a_start_that_ended_before_its_first_line_is_a_failed_start(last):
     ("text", "message"),
     [
         ("/usr/bin/python3: No module named vllm\n", "No module named vllm"),
+        ("Starting\n/bin/sh: 1: vllm: not found\n", "vllm: not found"),
+        (
+            "nohup: failed to run command 'vllm': No such file or directory\n",
+            "failed to run command 'vllm': No such file or directory",
+        ),
+        (
+            'OCI runtime create failed: exec: "vllm": executable file not found in $PATH: '
+            "unknown\n",
+            'exec: "vllm": executable file not found in $PATH',
+        ),
         (
             'Traceback (most recent call last):\n  File "/app/serve.py", line 3, in '
             "<module>\n    from vllm import LLM\n"

@@ -521,10 +521,7 @@ class RankTime:
                 self.end("compile", time, None)
             case CompileFinished() if event.duration_s is not None:
                 self._compiled(event, time, event.duration_s)
-            # Without these it follows from settings alone, not from the profile run.
-            case MemoryBudgetSet() if (
-                event.kv_cache_bytes is not None or event.activation_bytes is not None
-            ) and (self.current == "profile_run" or "profile_run" not in self.ended):
+            case MemoryBudgetSet() if self._is_profiled(event):
                 self.end("profile_run", time, None)
             case KVCacheAllocated() if not (self.is_initialized or self.is_warmed):
                 self.divided_at = time if self.divided_at is None else self.divided_at
@@ -634,6 +631,13 @@ class RankTime:
             ):
                 self.spans.pop()
         self.end(name, time, duration_s)
+
+    def _is_profiled(self, event: MemoryBudgetSet) -> bool:
+        """Whether a budget follows from the profiling run, and not from settings alone: those
+        of a CPU state its KV cache."""
+        is_measured = (event.kv_cache_bytes, event.activation_bytes) != (None, None)
+        is_open = self.current == "profile_run" or "profile_run" not in self.ended
+        return is_measured and is_open and self.current != "configure"
 
     def _compiled(self, event: CompileFinished, time: float, duration_s: float) -> None:
         """A part of a compilation, or its total.
