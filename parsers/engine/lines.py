@@ -83,6 +83,10 @@ _STOPPING = ("Gracefully stopping", "Gracefully Stopping", "Aborting on containe
 ends all of them (`pkg/compose/printer.go`, `pkg/compose/up.go`)."""
 _SERVER_PROCESS = "server_process"
 """The rule of what any web server prints before it is ready."""
+_EXITING = "destroy_process_group() was not called before program exit"
+"""What torch prints at the end of a process, whatever it did before (`ProcessGroupNCCL.cpp`)."""
+EXITING_WITHIN = 200
+"""Characters of a line in which it stands."""
 _OF_BENCH = "bench_"
 """How the names of rules begin of what `vllm bench` prints."""
 _AT_WORK = (StatisticsLine, RequestLine)
@@ -588,7 +592,8 @@ class LineParser:
         is_beside = run is not None and run.is_left_behind and record.process is None
         is_fenced = self._stream.is_fenced
         is_next = run is not None and run.is_restarted(record)
-        is_of_no_run = is_beside or is_fenced or is_next
+        is_exit = _EXITING in record.message[:EXITING_WITHIN]
+        is_of_no_run = is_beside or is_fenced or is_next or is_exit
         if run is None or is_of_no_run or run.tracker.failures.is_over:
             # The last lines of a process that was stopped begin no later start.
             is_last = run is not None and record.pid in run.pids

@@ -750,7 +750,9 @@ class OpenRun:
             self._front = None
             return (PhaseMarked(name="configure", edge="end", time=last, line=number),)
         if process == configured_by and not is_launch:
-            self._front = (process, time, line)
+            # Torch prints lines in C++, of any process, without its name.
+            if record.is_headed or process is not None:
+                self._front = (process, time, line)
             return ()
         self._front = None
         return (PhaseMarked(name="start_engine", edge="start", time=last, line=number),)

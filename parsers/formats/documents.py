@@ -13,6 +13,8 @@ from typing import NamedTuple
 
 MAX_BYTES = 64 << 20
 """A larger one is not read."""
+PROMPT = "In [ ]:"
+"""What IPython prints where a person types."""
 
 
 class Document(NamedTuple):
@@ -33,7 +35,8 @@ def looks_like_notebook(block: bytes) -> bool:
 
 
 def notebook_text(data: bytes) -> str | None:
-    """The text of all outputs of a notebook, cell by cell; None when it is no whole notebook."""
+    """The text of all outputs of a notebook, with a prompt between those of two cells, as a
+    person runs each; None when it is no whole notebook."""
     try:
         book = json.loads(data)
     except (ValueError, RecursionError):
@@ -44,7 +47,9 @@ def notebook_text(data: bytes) -> str | None:
     parts: list[str] = []
     for cell in cells:
         outputs = cell.get("outputs") if isinstance(cell, dict) else None
-        parts += map(_text, outputs if isinstance(outputs, list) else [])
+        texts = list(map(_text, outputs if isinstance(outputs, list) else []))
+        parts += [PROMPT] if parts and texts else []
+        parts += texts
     return "\n".join(parts)
 
 

@@ -61,6 +61,13 @@ def _counted(match: re.Match[str]) -> list[Made]:
     ]
 
 
+def _after_init(match: re.Match[str]) -> list[Made]:
+    """A model without a KV cache has one block (`v1/core/kv_cache_utils.py
+    get_kv_cache_config_from_groups`)."""
+    blocks = int(match["num_blocks"])
+    return [] if blocks == 1 else [KVCacheAllocated(num_blocks=blocks)]
+
+
 def _overridden(match: re.Match[str]) -> list[Made]:
     if match["own"] == "0":
         # Nothing is allocated yet: the engine profiles graphs with its own minimum.
@@ -466,7 +473,11 @@ MEMORY_RULES: tuple[LineRule, ...] = (
         "blocks_after_init",
         r"(?:Engine \d{1,4}: |\d{1,4} Engines: )?vllm cache_config_info with initialization after num_gpu_blocks is: "
         r"(?P<num_blocks>\d{1,12})",
-        KVCacheAllocated,
+        _after_init,
+        Sample(
+            "INFO 12-07 12:15:33 [loggers.py:142] Engine 000: vllm cache_config_info with "
+            "initialization after num_gpu_blocks is: 1",
+        ),
         Sample(
             "INFO 03-21 20:15:46 [core.py:111] vllm cache_config_info with "
             "initialization after num_gpu_blocks is: 75972",

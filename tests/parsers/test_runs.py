@@ -1628,6 +1628,23 @@ dtype.
 """
 
 
+def test_the_exit_of_a_process_and_a_library_in_c_are_no_time_of_its_configuration():
+    text = (
+        "INFO 06-17 13:11:15 [utils.py:233] non-default args: {'model': 'a/b'}\n"
+        "INFO 06-17 13:11:16 [model.py:1678] Using max model len 512\n"
+        "[W617 13:11:48.992792438 socket.cpp:207] [c10d] The hostname of the client socket\n"
+        "(EngineCore pid=54883) INFO 06-17 13:12:13 [autotuner.py:262] [Autotuner]: "
+        "Autotuning process starts ...\n"
+        "(EngineCore pid=54883) INFO 06-17 13:12:16 [autotuner.py:268] [Autotuner]: "
+        "Autotuning process ends\n"
+        "[rank0]:[W617 13:13:37.252559243 ProcessGroupNCCL.cpp:1553] Warning: WARNING: "
+        "destroy_process_group() was not called before program exit, which can leak\n"
+    )
+    time = folded(events(text)).summary.time
+    assert time.wall_s == 61.0
+    assert time.seconds_by_phase()["configure"] == 1.0
+
+
 def test_a_client_of_a_benchmark_is_no_part_of_a_start_that_is_quoted_above():
     text = (
         "(EngineCore pid=7) INFO 08-07 02:50:00 [core.py:114] Initializing a V1 LLM engine "

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import json
 import re
 
 import pytest
 
+from parsers.formats.documents import notebook_text
 from tests.helpers import REAL_LOGS, events, folded, read, summary_of
 from warmup_insights.model.events import WarmupStep
 from warmup_insights.model.figures import BY_NAME, captured_percent
@@ -893,6 +895,16 @@ CONFIGURED = (
 def test_the_first_line_of_the_configuration_ends_the_imports():
     found = phases(IMPORTED + CONFIGURED.format(12))
     assert (found["import"], found["configure"]) == (3.0, 30.0)
+
+
+def test_time_between_two_cells_of_a_notebook_is_none_of_a_start():
+    cells = [
+        {"outputs": [{"output_type": "stream", "text": [text]}]}
+        for text in (IMPORTED, CONFIGURED.format(36))
+    ]
+    text = notebook_text(json.dumps({"cells": cells}).encode())
+    assert text is not None
+    assert phases(text) == {"configure": 6.0}
 
 
 @pytest.mark.parametrize("prompt", [">>> ", "In [2]: "])
