@@ -21,6 +21,10 @@ BLOCK = 3
 """So many records before they begin anew are no loop, where nothing stood twice so far."""
 APART_S = 1.0
 """One format may cut off the fraction of a second that the other one has."""
+MAX_KNOWN = 50_000
+"""Records that are known again."""
+_NO_SOURCE = "\0"
+"""Stands for none, as None is the source of most logs."""
 SHARE = 0.9
 """So much of the records before stands twice: some are of code that prints by itself."""
 
@@ -80,9 +84,18 @@ class Copies:
         """Of each source, the time of its last record and how often it went back."""
         self._are_there = False
         """Whether a record of a process that is named stands twice."""
+        self._known: set[int] = set()
+        """Hashes of records."""
+        self._spans: dict[str | None, tuple[int, float]] = {}
+        """Of each source its first record and the latest time."""
+        self._quoted: str | None = _NO_SOURCE
+        """The source that stands before once more, as the end of a log that is printed while
+        the log grows."""
 
     def has(self, record: Record, time: float | None) -> bool:
-        """Whether a record is the copy of one of its process."""
+        """Whether a record is the copy of one of its process, or stands before already."""
+        if self._is_quoted(record, time):
+            return True
         if record.stamp is None and record.file is None:
             return False  # not of a logger
         own, last = self._own(record), self._last
@@ -110,6 +123,28 @@ class Copies:
         own.give_up(max(is_late, len(waiting) - kept))
         waiting.append((record.message, time))
         return False
+
+    def _is_quoted(self, record: Record, time: float | None) -> bool:
+        """Whether a record stands before with the same time, process and text: time goes
+        back to the first of such, and goes on with the last."""
+        source, is_timed = record.source, record.stamp is not None
+        at = time if is_timed else None
+        key = hash((source, record.process, record.pid, at, record.message))
+        is_known = key in self._known
+        if not is_known and len(self._known) < MAX_KNOWN:
+            self._known.add(key)
+        if is_timed and time is not None:
+            first, end = self._spans.get(source, (key, time))
+            self._spans[source] = first, max(time, end)
+            if not is_known:
+                self._quoted = _NO_SOURCE
+            elif end - time > APART_S and key == first:
+                # The whole log stands once more.
+                self._quoted, self._known = _NO_SOURCE, {key}
+                self._spans[source] = first, time
+            elif end - time > APART_S and record.pid is not None:
+                self._quoted = source
+        return is_known and self._quoted == source
 
     def _turns(self, source: str | None, time: float | None) -> int:
         """How often time went back in a source: a start that stands below another one is

@@ -149,3 +149,26 @@ def test_lines_of_a_start_that_stands_twice_are_no_copies():
         summary_of(run)["time"] for run in read(start * 2)[0].values()
     )
     assert second_run["phases"] == first_run["phases"]
+
+
+def test_the_end_of_a_log_that_is_printed_while_it_grows_is_one_start():
+    """A program that waits for its server prints the last lines of its log, again and again."""
+    line = "({} pid={}) INFO 06-14 03:0{}:{:02d} [{}] {}\n"
+    lines = (
+        line.format("EngineCore", 261, 4, 23, "core.py:139", "DP group leader: node_rank=0"),
+        line.format("Worker_TP0", 274, 4, 41, "model_runner.py:274", "Loading model from scratch..."),
+        "Loading safetensors checkpoint shards:  20% Completed | 1/5 [00:21<01:27, 21.88s/it]\n",
+        line.format("Worker_TP0", 274, 5, 17, "model_runner.py:295",
+                    "Model loading took 7.71 GiB and 36.049481 seconds"),
+        line.format("EngineCore", 261, 5, 42, "kv_cache_utils.py:1733",
+                    "GPU KV cache size: 61,424 tokens"),
+        line.format("EngineCore", 261, 5, 54, "core.py:309",
+                    "init engine (profile, create kv cache, warmup model) took 37.41 s"),
+        "(APIServer pid=241) INFO:     Application startup complete.\n",
+    )  # fmt: skip
+    head = "installing vLLM ...\nINFO 06-14 03:03:14 [__init__.py:44] No plugins\n"
+    tails = ("".join(lines[begin:end]) for begin, end in ((0, 3), (1, 5), (0, 7)))
+    (run,) = read(head + "---- log tail ----\n".join(tails))[0].values()
+    (once,) = read(head + "".join(lines))[0].values()
+    assert summary_of(run)["time"]["phases"] == summary_of(once)["time"]["phases"]
+    assert summary_of(run)["status"] == "finished"
