@@ -649,6 +649,24 @@ def test_a_warm_up_is_as_in_the_run_only_where_nothing_that_it_does_changes(
         assert not claims or plan.warmup_s, kind
 
 
+@pytest.mark.parametrize(
+    ("share", "stated"),
+    [(0.2, 4_396_378_522), (0.4, round(8.8 * GIB))],
+    ids=["less", "more"],
+)
+def test_on_a_cpu_the_cache_is_the_share_less_what_the_worker_takes(share, stated):
+    """Starts of vLLM 0.32 on a host of 23.54 GiB that stated 6.39 GiB at 0.3."""
+    run = with_memory(
+        started("cpu", gpu_memory_utilization=0.3), kv_cache_bytes=round(6.39 * GIB),
+        total_bytes=round(23.54 * GIB), gpu_memory_utilization=0.3, free_bytes=None,
+        consumed_bytes=round(0.67 * GIB),
+    )  # fmt: skip
+    plan = CachePlanner(run).plan(PlanSettings(gpu_memory_utilization=share))
+    off = plan.kv_cache_bytes_off
+    assert 0 < off < 0.3 * GIB
+    assert abs(plan.kv_cache_bytes - stated) < off
+
+
 def test_a_cache_that_is_set_is_the_same_at_every_utilisation():
     run = started("tpu", num_gpu_blocks_override=10_000)
     plan = CachePlanner(run).plan(PlanSettings(gpu_memory_utilization=0.75))

@@ -8,8 +8,9 @@ does not depend on that share (vLLM `gpu_worker.py determine_available_memory`).
 A block of the cache holds `block_size` tokens, so its bytes are proportional to it
 (`kv_cache_interface.py AttentionSpec.page_size_bytes`), but for models whose layers are of
 several kinds. What the profiling run of other limits takes is not known, nor therefore
-the cache, unless it takes nothing. On GPUs it is measured anew by every start, so the cache
-of other settings comes with the range in which equal starts differ.
+the cache, unless it takes nothing. On GPUs it is measured anew by every start, as what the
+worker's process takes is on CPUs, so the cache of other settings comes with the range in which
+equal starts differ.
 
 What is captured and compiled follows from every setting that is planned here, but for the
 share of the memory on GPUs and CPUs: there it is the same whatever the cache holds, while
@@ -58,7 +59,10 @@ _BYTES = {
 KV_CACHE_DTYPES = tuple(_BYTES)
 SPREAD = 0.01
 """Of the device: by as much equal starts differ where both compile, or neither does."""
-_DIVIDED_BY_RULE = {*GPUS, "cpu", "tpu", "npu", None}
+_MEASURED_ANEW = (*GPUS, "cpu")
+"""Kinds of devices where every start measures what is taken beside the cache: by a profiling
+run, on a CPU by the memory of the worker's process (vLLM `v1/worker/cpu_worker.py`)."""
+_DIVIDED_BY_RULE = {*GPUS, "cpu", "tpu", "ascend", None}
 """Kinds of devices, beside HPU, whose engines are known to divide memory as written above."""
 _PACKED = ("DeepseekV32", "DeepseekV4", "GlmMoeDsa")
 """Beginnings of architectures with sparse attention. There 8-bit values of a token take 656
@@ -394,7 +398,7 @@ class CachePlanner:
             use = (chosen["gpu_memory_utilization"] or 0) - (self.utilization or 0)
             off = bytes_step(engine, size) * total / size + bytes_step(engine, total)
             rounding = abs(use) * (off + self._total_off * total)
-        if self.is_hpu or self.summary.device.kind not in GPUS:
+        if self.is_hpu or self.summary.device.kind not in _MEASURED_ANEW:
             return rounding, rounding
         device = total or (size + (memory.weights_bytes or 0)) / (self.utilization or 1)
         compiled = (memory.profile_bytes or 0) if self._has_compiled else 0
@@ -464,8 +468,6 @@ class CachePlanner:
             return 1.0
         size = self._memory.kv_cache_bytes
         if not size or size < 0 or own is None or not use or self._total is None:
-            return None
-        if self.summary.device.kind == "cpu":
             return None
         grown = 1 + (use - own) * self._total / size
         return max(0.0, float(grown))
@@ -670,7 +672,7 @@ class CachePlanner:
         kind = self.summary.device.kind
         if not self._is_divided_by_rule:
             yield f"How memory is divided on {kind} is not known here: other caches are unknown."
-        if share is None or self.is_hpu or kind not in GPUS:
+        if share is None or self.is_hpu or kind not in _MEASURED_ANEW:
             return
         yield (
             f"The cache of other settings is within {100 * SPREAD:g} % of the device, by which equal "
