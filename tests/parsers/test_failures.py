@@ -343,6 +343,12 @@ def test_lines_of_other_programs_before_a_good_start_are_nobodys_failure():
         ),
         (
             "ValueError: Available memory on node 0 (10.0/64.0 GiB) on kv cache "
+            "allocation is less than requested memory for kv (-0.5/4.7 GiB).",
+            "no_kv_cache",
+            {"free_bytes": 10 * GIB, "total_bytes": 64 * GIB},
+        ),
+        (
+            "ValueError: Available memory on node 0 (10.0/64.0 GiB) on kv cache "
             "allocation is less than requested memory for kv (20.0 GiB).",
             "out_of_memory",
             {"needed_bytes": 20 * GIB, "free_bytes": 10 * GIB, "total_bytes": 64 * GIB},

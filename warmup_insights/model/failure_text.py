@@ -15,6 +15,8 @@ _NO_CACHE_WORDS = (
     "no available memory for the cache blocks", "larger than the available kv cache",
     "larger than the maximum number of tokens that can be stored",
     "cannot auto-fit max_model_len",
+    # What the worker of a CPU takes is more than its share (`v1/worker/cpu_worker.py`).
+    "less than requested memory for kv (-",
     "of cpu memory reserved for it",
     # tpu-inference `runner/kv_cache_manager.py`, of models with state space layers;
     # `worker/tpu_worker.py determine_available_memory`.
@@ -167,7 +169,8 @@ def figures_of(message: str) -> dict[str, float]:
     for texts, scale in ((_TEXTS, 1), (_IN_GIB, GIB)):
         for name, patterns in texts.items():
             size = _size(_first(patterns, message), scale)
-            if size is not None:
+            # What is free may be less than nothing, as where a share is used up; no need is.
+            if size is not None and (size >= 0 or name == "free_bytes"):
                 found.setdefault(name, size)
     for name, patterns in _PLAIN.items():
         text = _first(patterns, message)
