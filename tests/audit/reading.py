@@ -74,6 +74,7 @@ def numbers_of(text: str) -> list[Printed]:
             number = float(match["number"].replace(",", "").rstrip("."))
             before = text[max(0, match.start() - 30) : match.start()]
             is_gib = "hbm" in before or "offloaded parameters" in before
+            is_gib = is_gib or "KVCACHE_SPACE (GiB)" in text
             found.append(Printed(number, match["unit"] or ("GiB" if is_gib else None)))
     return found
 
