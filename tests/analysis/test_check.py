@@ -85,6 +85,12 @@ def test_unknown_figures_are_named(name):
         parse_limit(name, "max", "1")
 
 
+def test_a_share_beyond_all_of_it_is_no_limit():
+    with pytest.raises(SettingError, match=r"--min-captured 500: a share is at most"):
+        parse_limit("captured", "min", "500")
+    assert parse_limit("captured", "min", "100 %").value == 100
+
+
 def test_a_figure_without_an_option_of_its_own_is_named_as_it_was_given():
     with pytest.raises(SettingError, match=r"^--max wall_s '' is not a limit"):
         parse_limit("wall_s", "max", "")

@@ -151,6 +151,21 @@ first, second = AFTER.split("\n", 2)[:2]
 ESTIMATE_IN_AFTER = AFTER.replace(f"{second}\n", f"{second}\n{ESTIMATE}{NOTICE}", 1)
 
 
+def test_a_smaller_kv_cache_that_holds_more_needs_nothing_restored():
+    old, new = summary_of(BEFORE), summary_of(ESTIMATE_IN_AFTER, "bbb")
+    more = replace(new, memory=replace(new.memory, kv_cache_tokens=1_600_000))
+    text = kv_sentence(old, more)
+    assert "1,600,000 instead of 400,000 tokens" in text
+    assert "gives the old size" not in text
+
+
+def test_tokens_of_requests_of_other_lengths_are_not_compared():
+    old, new = summary_of(BEFORE), summary_of(ESTIMATE_IN_AFTER, "bbb")
+    longer = replace(new, config={**new.config, "max_model_len": 262_144})
+    older = replace(old, config={**old.config, "max_model_len": 32_768})
+    assert "tokens" not in kv_sentence(older, longer)
+
+
 def test_a_larger_kv_cache_needs_nothing_restored():
     text = kv_sentence(summary_of(ESTIMATE_IN_AFTER), summary_of(BEFORE, "bbb"))
     assert text.startswith("The KV cache has 4 GiB more (50 GiB instead of 46 GiB; ")
@@ -275,8 +290,7 @@ def test_a_real_pair_is_explained_by_its_parts():
     assert compare([old, new]).reasons == (
         "The KV cache has 7.1 GiB less (18.54 GiB instead of 25.64 GiB; "
         "1,600,255 instead of 400,064 tokens): "
-        "weights 6.97 GiB more; activations 0.12 GiB more; --kv-cache-memory=27530740367 "
-        "gives the old size, if it fits.",
+        "weights 6.97 GiB more; activations 0.12 GiB more.",
     )
 
 

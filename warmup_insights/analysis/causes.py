@@ -9,6 +9,7 @@ directory.
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -50,7 +51,8 @@ def kv_sentence(old: RunSummary, new: RunSummary) -> str | None:
     head += f"{_tokens(old, new)})"
     why = "; ".join(_parts(old, new, change)) or _share_text(old, new)
     facts = "".join(f"; {text}" for text in _circumstances(old, new))
-    restored = _restored(old, new, before) if change < 0 else ""
+    is_lost = change < 0 and not _holds_more(old, new)
+    restored = _restored(old, new, before) if is_lost else ""
     return f"{head}: {why}{facts}{restored}."
 
 
@@ -67,10 +69,20 @@ def _more(change: float) -> str:
 
 
 def _tokens(old: RunSummary, new: RunSummary) -> str:
+    """How many tokens it holds, between runs whose requests are of one length: what those of
+    another take may differ."""
     counts = [BY_NAME["kv_cache_tokens"].trusted(run) for run in (old, new)]
-    if counts[0] is None or counts[1] is None:
+    lengths = {run.setting("max_model_len") for run in (old, new)} - {None}
+    if counts[0] is None or counts[1] is None or len(lengths) > 1:
         return ""
     return f"; {format_count(counts[1])} instead of {format_count(counts[0])} tokens"
+
+
+def _holds_more(old: RunSummary, new: RunSummary) -> bool:
+    """Whether a smaller cache holds more tokens, as with values of fewer bytes or tokens that
+    are divided among ranks."""
+    counts = [BY_NAME["kv_cache_tokens"].trusted(run) for run in (old, new)]
+    return (counts[1] or 0) > (counts[0] or math.inf)
 
 
 def _parts(old: RunSummary, new: RunSummary, change: float) -> Iterator[str]:

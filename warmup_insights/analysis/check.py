@@ -159,6 +159,8 @@ def parse_limit(name: str, side: Side, text: str) -> Limit:
         value = _value(match[1], suffix, unit)
     except ValueError:
         raise SettingError(_unreadable(option, text, unit)) from None
+    if unit == "percent" and not is_relative and value > 100:
+        raise SettingError(f"{option} {text[:40]}: a share is at most 100 %")
     return Limit(known, side, value, text, is_relative)
 
 
