@@ -396,6 +396,7 @@ def test_a_simulated_run_is_not_held_against_a_real_one():
     result = compare([first, second])
     assert verdicts(result, "warmup_s") == ["not_comparable"]
     assert "simulated" in result.notes[0]
+    assert [run.made_up for run in result.runs] == [None, "synthetic"]
 
 
 def test_other_numbers_of_ranks_do_not_compare_shares_of_a_model():

@@ -84,6 +84,12 @@ def test_a_file_that_is_there_is_kept(tmp_path):
     assert "exists; use --force" in str(done.exception)
 
 
+def test_a_folder_that_is_not_there_is_named_before_anything_is_tried(tmp_path):
+    done = invoke("doctor", "-o", tmp_path / "no" / "x.json", "--db", tmp_path / "x.db")
+    assert "cannot be written: No such file or directory" in str(done.exception)
+    assert "Checks on" not in done.output
+
+
 def test_a_reading_that_does_not_follow_is_wrong():
     class Stuck(SimulatedDevice):
         def allocate(self, num_bytes):

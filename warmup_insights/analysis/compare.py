@@ -25,7 +25,7 @@ from warmup_insights.analysis.causes import (
     match_gaps,
 )
 from warmup_insights.analysis.plan.memory import states_tokens_of_requests
-from warmup_insights.analysis.sentences import serving_words
+from warmup_insights.analysis.sentences import made_up_word, serving_words
 from warmup_insights.errors import InputError
 from warmup_insights.model.events import Bucket
 from warmup_insights.model.figures import (
@@ -586,6 +586,8 @@ class RunHead:
     model: str | None
     device: str | None
     synthetic: bool
+    made_up: str | None
+    """`synthetic` or `simulated`; None for figures of a real device."""
     title: str
     head: str
     """What heads its column and stands for it in notes: the title, or a letter where
@@ -802,6 +804,7 @@ def _heads(summaries: Sequence[RunSummary]) -> tuple[RunHead, ...]:
             model=summary.model,
             device=summary.device.name or summary.device.kind,
             synthetic=summary.synthetic,
+            made_up=made_up_word(summary.device.kind, summary.synthetic),
             title=summary.title,
             head=head,
         )

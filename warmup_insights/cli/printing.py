@@ -75,8 +75,10 @@ def refuse_existing(path: str | Path, *, force: bool) -> None:
     """Raise InputError for a file that `open_result` would refuse, before the work."""
     try:
         mode = os.stat(path).st_mode
-    except (FileNotFoundError, NotADirectoryError):
-        return  # what is wrong with the folder is found when the file is opened
+    except (FileNotFoundError, NotADirectoryError) as error:
+        if not Path(path).parent.is_dir():
+            raise cannot_write(path, error) from error
+        return
     except OSError as error:
         raise cannot_write(path, error) from error
     if stat.S_ISDIR(mode):

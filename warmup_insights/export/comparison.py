@@ -99,7 +99,7 @@ def runs_table(runs: Sequence[RunHead]) -> TextTable:
             run.title,
             run.run_id,
             (run.status or "?")
-            + (" (synthetic)" if run.synthetic else "")
+            + (f" ({run.made_up})" if run.made_up else "")
             + (f", serving: {run.serving_end}" if run.serving_end else ""),
             " ".join(part for part in (run.engine, run.version) if part) or "?",
             run.model or "?",

@@ -10,6 +10,7 @@ import json
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
+from warmup_insights.analysis.sentences import made_up_word
 from warmup_insights.analysis.summary import Folded
 from warmup_insights.export.tables import plain
 from warmup_insights.model.events import BucketMiss, Event
@@ -90,8 +91,9 @@ def _share_tracks(found: Sequence[Slice]) -> None:
 
 def _names(summary: RunSummary, found: Sequence[Slice]) -> Iterator[Slice]:
     title = plain(summary.title)
-    if summary.synthetic:
-        title += " (synthetic)"
+    word = made_up_word(summary.device.kind, summary.synthetic)
+    if word is not None:
+        title += f" ({word})"
     processes = {0: title}
     for rank in summary.time.ranks:
         processes[_process(rank.rank)] = f"rank {0 if rank.rank is None else rank.rank}"
