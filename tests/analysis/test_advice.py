@@ -373,7 +373,8 @@ def test_ranges_get_the_variable_that_this_version_reads(version, setting):
 @pytest.mark.parametrize(
     ("text", "numbers"),
     [("0.26.0", (0, 26, 0)), ("v0.9.0.1+Gaudi-1.22.0", (0, 9, 0, 1)), ("main", None),
-     (None, None), ("0.9.1.dev172+gd459fae0a.d20250604", (0, 9, 1))],
+     (None, None), ("0.9.1.dev172+gd459fae0a.d20250604", (0, 9, 1)),
+     ("0.1.dev15917+g0a6396b45", None)],
 )  # fmt: skip
 def test_versions_are_read(text, numbers):
     assert read_version(text) == numbers

@@ -115,7 +115,8 @@ LIVES: tuple[SettingLife, ...] = (
 """What is known: `first` is a version whose source has the setting, and of those that
 were looked at (vllm 0.6.6 to 0.33, vllm-gaudi 0.10 to 0.27) the lowest."""
 
-_VERSION = re.compile(r"v?([0-9]+(?:\.[0-9]+){0,3})")
+_VERSION = re.compile(r"v?(?!0\.1\.dev)([0-9]+(?:\.[0-9]+){0,3})")
+"""A build of a clone without tags is 0.1.dev and the number of its commits."""
 
 
 def read_version(text: str | None) -> Version | None:

@@ -28,7 +28,6 @@ from typing import Any
 
 from warmup_insights.analysis.plan.memory import (
     divide_memory,
-    engine_version,
     has_no_cache,
     has_one_kind,
     is_profile_kept,
@@ -49,6 +48,7 @@ from warmup_insights.model.figures import (
     kv_cache_bytes,
 )
 from warmup_insights.model.summary import SCHEMA, RunSummary, is_true
+from warmup_insights.rules.setting_lives import read_version
 from warmup_insights.units import format_bytes, format_count
 
 UTILIZATIONS = (0.8, 0.85, 0.9, 0.95)
@@ -501,7 +501,7 @@ class CachePlanner:
             return False
         if "max_num_batched_tokens" in (summary.arguments or ()):
             return True
-        version = engine_version(summary)
+        version = read_version(summary.engine.version)
         is_v1 = self._memory.kv_cache_tokens is not None  # V0 states blocks alone
         if not is_v1 if version is None else version < _V1_SINCE:
             return False

@@ -192,15 +192,8 @@ def _is_since(summary: RunSummary, version: tuple[int, ...]) -> bool:
     unknown counts as new."""
     if summary.engine.name in ("reference", "vllm-fork"):
         return False
-    own = engine_version(summary)
+    own = read_version(summary.engine.version)
     return own is None or own >= version
-
-
-def engine_version(summary: RunSummary) -> tuple[int, ...] | None:
-    """The numbers of the engine's version; None where it has none, as a build of a clone
-    without tags, which is 0.1.dev and the number of its commits."""
-    text = summary.engine.version or ""
-    return None if text.startswith("0.1.dev") else read_version(text)
 
 
 def longest_request(summary: RunSummary) -> int | None:
