@@ -86,7 +86,9 @@ def test_unknown_figures_are_named(name):
 
 
 def test_a_share_beyond_all_of_it_is_no_limit():
-    with pytest.raises(SettingError, match=r"--min-captured 500: a share is at most"):
+    with pytest.raises(
+        SettingError, match=r"--min-captured 500 is more than all; a share"
+    ):
         parse_limit("captured", "min", "500")
     assert parse_limit("captured", "min", "100 %").value == 100
 

@@ -160,7 +160,9 @@ def parse_limit(name: str, side: Side, text: str) -> Limit:
     except ValueError:
         raise SettingError(_unreadable(option, text, unit)) from None
     if unit == "percent" and not is_relative and value > 100:
-        raise SettingError(f"{option} {text[:40]}: a share is at most 100 %")
+        raise SettingError(
+            f"{option} {text[:40]} is more than all; a share is at most 100 %"
+        )
     return Limit(known, side, value, text, is_relative)
 
 
