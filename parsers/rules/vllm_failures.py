@@ -33,7 +33,7 @@ from parsers.engine.signals import (
     PackageFrame,
 )
 from warmup_insights.model.events import SERVER_START
-from warmup_insights.model.failure_text import CARRIERS, refusal
+from warmup_insights.model.failure_text import CARRIERS, kind_of_message, refusal
 
 _TRACEBACK = re.compile(r",? ?Traceback \(most recent call last\):?$")
 
@@ -126,11 +126,18 @@ def _crash_frame(match: re.Match[str]) -> Made:
     return CrashFrame(None if path and _CARRIED.match(path) else path, phase)
 
 
+_BEFORE_DETAILS = re.compile(
+    r"(?<=MODULE:PT_)(\w{1,20} [^.]{1,80})\.{3,4}$"
+)
+"""The first line of an error of the Gaudi bridge; the next one has what failed."""
+
+
 def _failure(kind: str | None, *, heading: bool = False, bare: bool = False) -> Build:
     def build(match: re.Match[str]) -> Made:
         message = (
             _TRACEBACK.sub("", match[0].strip()).removeprefix("Failed: ").lstrip("! ")
         )
+        message = _BEFORE_DETAILS.sub(r"\1:", message)
         return FailureLine(message, kind, is_heading=heading, is_bare=bare)
 
     return build
@@ -168,6 +175,13 @@ def _of_runpod(match: re.Match[str]) -> Made:
 def _exited(match: re.Match[str]) -> Made:
     kind = "killed" if match["code"] == "137" else "error"
     return FailureLine(match["text"], kind, is_heading=True, is_bare=True)
+
+
+def _of_bridge(match: re.Match[str]) -> Made:
+    """The second line of an error of the Gaudi bridge; of memory an error of its own."""
+    text = match["text"].strip()
+    kind = kind_of_message(text)
+    return FailureLine(text, kind, is_detail=kind == "error")
 
 
 def _thrown(match: re.Match[str]) -> Made:
@@ -421,6 +435,32 @@ FAILURE_RULES: tuple[LineRule, ...] = (
             "[type=value_error, input_value=ArgsKwargs((), {'a': 1}), "
             "input_type=ArgsKwargs]",
             {"message": "ValueError: The setting requires another one"},
+        ),
+        levels=(NO_LEVEL, "ERROR"),
+    ),
+    hpu_rule(
+        "failure_of_bridge",
+        # Below an error whose first line names a thread of the bridge alone.
+        r"(?:Check \$HABANA_LOGS/ for details(?!\[Rank:)(?! *$)|"
+        r"(?=Graph compile failed\.|synStatus ?=|synNodeCreate\w{0,20} failed))"
+        r"(?P<text>.{1,600})",
+        _of_bridge,
+        Sample(
+            "[rank6]: Check $HABANA_LOGS/ for detailsGraph compile failed. synStatus="
+            "synStatus 26 [Generic failure].",
+            {
+                "message": "Graph compile failed. synStatus=synStatus 26 [Generic "
+                "failure].",
+                "is_detail": True,
+            },
+        ),
+        Sample(
+            "(EngineCore pid=7) ERROR 12-08 18:21:31 [core.py:844] synStatus=26 [Generic "
+            "failure] Device acquire failed.",
+            {
+                "message": "synStatus=26 [Generic failure] Device acquire failed.",
+                "is_detail": True,
+            },
         ),
         levels=(NO_LEVEL, "ERROR"),
     ),

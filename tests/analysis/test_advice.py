@@ -28,6 +28,7 @@ from warmup_insights.model.events import (
     BucketUsed,
     CompileFinished,
     ConfigRecorded,
+    Failure,
     GraphCaptured,
     GraphsCaptured,
     KVCacheAllocated,
@@ -50,6 +51,16 @@ def timed(count, seconds=2.0, **more):
         *(step("prompt", b, duration_s=seconds, index=i + 1, total=count, **more)
           for i, b in enumerate(buckets)),
         *finished(),
+    ]  # fmt: skip
+
+
+def under_way(count, total, seconds):
+    buckets = [(1, 128 * n, 0) for n in range(total, 0, -1)]
+    return [
+        started(), generated("prompt", buckets),
+        *(step("prompt", b, duration_s=seconds, index=i + 1, total=total,
+               time=1_000_020.0 + seconds * i)
+          for i, b in enumerate(buckets[:count])),
     ]  # fmt: skip
 
 
@@ -132,6 +143,11 @@ CASES = {
     "captures_unused": (
         [serving(MANY[0], captured=MANY)],
         [serving(*MANY[:7], captured=MANY), serving(MANY[0]), serving(captured=MANY)],
+    ),
+    "warmup_under_way": (
+        [under_way(4, 100, 10.0)],
+        [under_way(2, 100, 10.0), under_way(4, 100, 1.0), [*under_way(4, 100, 10.0), *finished()],
+         [*under_way(4, 100, 10.0), Failure(failure="error", message="RuntimeError: some text")]],
     ),
     "warmup_skipped": (
         [skipped(miss(1, 9, 0)), skipped()],

@@ -396,6 +396,45 @@ def test_caches_of_kernels_are_those_of_the_device(phase, device, setting, kept)
     assert ("flashinfer" in finding.suggestion.lower()) == (device == "cuda")
 
 
+@pytest.mark.parametrize(
+    ("version", "settings", "named"),
+    [
+        ("0.26.0", {"quantization": "fp8"}, ["VLLM_DEEP_GEMM_WARMUP=skip", "--no-enable-flashinfer-autotune"]),
+        ("0.26.0", {}, ["--no-enable-flashinfer-autotune"]),
+        ("0.12.0", {"quantization": "fp8"}, ["VLLM_DEEP_GEMM_WARMUP=skip"]),
+        ("0.26.0", {"quantization": "fp8", "VLLM_DEEP_GEMM_WARMUP": "skip"}, ["--no-enable-flashinfer-autotune"]),
+        ("0.10.0", {"quantization": "fp8"}, []),
+    ],
+)  # fmt: skip
+def test_a_warm_up_of_kernels_is_left_out_as_the_version_can(version, settings, named):
+    events = phased(
+        ("kernel_warmup", 102.0), ("load_model", 90.0), version=version,
+        device_kind="cuda", extra=(config(**settings),),
+    )  # fmt: skip
+    (finding,) = [f for f in advise(facts_of(events)) if f.rule == "kernels_built"]
+    assert [way.suggestion.split(",")[0] for way in finding.ways] == named
+
+
+@pytest.mark.parametrize(
+    ("version", "strategy", "size", "is_named"),
+    [
+        ("0.12.0", "lazy", 14, True),
+        ("0.12.0", "eager", 14, False),
+        ("0.10.0", "lazy", 14, False),
+        ("0.12.0", "lazy", 100, False),
+    ],
+)
+def test_files_on_a_network_are_read_whole(version, strategy, size, is_named):
+    events = phased(
+        ("load_weights", 60.0), version=version,
+        extra=(checkpoint(size, 10, "GPFS"), config(load_format="auto", safetensors_load_strategy=strategy)),
+    )  # fmt: skip
+    (finding,) = [f for f in advise(facts_of(events)) if f.rule == "weights_read"]
+    shown = [finding.suggestion, *(way.suggestion for way in finding.ways)]
+    eager = [text for text in shown if "--safetensors-load-strategy eager" in text]
+    assert bool(eager) is is_named
+
+
 def test_without_chunked_prefill_the_profile_run_keeps_its_shape():
     events = profiled((1, 32768, 0))
     whole = config(enable_chunked_prefill=False, max_model_len=32768)

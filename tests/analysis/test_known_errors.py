@@ -560,6 +560,18 @@ TEXTS = [
      "device_unreachable", "--gpus all", {}),
     ("RuntimeError: synStatus=26 [Generic failure] Device acquire failed.",
      "device_unreachable", "hl-smi", {}),
+    ("RuntimeError: Device type HPU is not supported for torch.Generator() api.",
+     "device_unsupported", "a newer release of vLLM for Gaudi", {}),
+    ("ValueError: Unsupported config: device_for_scales=3 for device_type=2",
+     "device_unsupported", "no `device_for_scales`", {}),
+    ("FileNotFoundError: Failed to load file /m/inc_output_hooks_maxabs_6_8.npz",
+     "model_access", "dump_stats_path", {}),
+    ("Exception: Got exception: [Errno 2]. QUANT PACKAGE: Can't open /m/quant.json!",
+     "model_access", "QUANT_CONFIG", {}),
+    ("FileNotFoundError: [Errno 2] No such file or directory: ''", "model_access",
+     "a path in the setting", {}),
+    ("OSError: Either pass config_path parameter explicitly (recommended), or set environment "
+     "variable QUANT_CONFIG", "model_access", "a path in the setting", {}),
     ("JaxRuntimeError: ABORTED: Internal error when accessing libtpu multi-process lockfile.",
      "device_unreachable", "/tmp/libtpu_lockfile", {}),
     ("zmq.error.ZMQError: Address already in use (addr='tcp://1.2.3.4:5')", "port_in_use",
@@ -1488,6 +1500,11 @@ def test_a_gaudi_that_is_not_acquired_may_have_the_driver_of_another_release():
 )
 def test_what_is_no_option_of_the_engine_is_not_called_one(message):
     assert known_error(message) is None
+
+
+def test_a_file_without_a_name_is_the_configuration_for_fp8_on_gaudi():
+    finding = _raised("FileNotFoundError: [Errno 2] No such file or directory: ''", "", *PLUGIN)
+    assert finding.suggestion.startswith("QUANT_CONFIG with the path")
 
 
 def test_packages_of_a_gaudi_are_not_installed_as_those_of_cuda():

@@ -925,6 +925,35 @@ def test_what_a_compiler_raised_stands_with_the_backend_that_raised_it():
     assert failure.message.endswith("failed to get the hash of the compiled graph")
 
 
+@pytest.mark.parametrize(
+    ("head", "below", "kind"),
+    [
+        ("PT_BRIDGE Exception in Launch thread...",
+         "Check $HABANA_LOGS/ for detailsGraph compile failed. synStatus=26 [Generic failure].", "error"),
+        ("PT_EAGER HabanaLaunchOpPT Run returned exception....",
+         "Graph compile failed. synStatus=synStatus 26 [Generic failure].", "error"),
+        ("PT_BRIDGE Exception in Lowering thread...",
+         "Check $HABANA_LOGS/ for detailssynStatus=26 [Generic failure] Device acquire failed.", "error"),
+        ("PT_BRIDGE Exception in Lowering thread...",
+         "[Rank:0] FATAL ERROR :: MODULE:PT_DEVMEM Allocation failed for size::268435456 (256)MB",
+         "out_of_memory"),
+    ],
+)  # fmt: skip
+@pytest.mark.parametrize("prefix", ["[rank0]: ", "ERROR 07-16 10:00:05 [core.py:866] "])
+def test_an_error_of_the_gaudi_bridge_has_what_its_second_line_states(
+    prefix, head, below, kind
+):
+    lines = (
+        f"{prefix}RuntimeError: [Rank:0] FATAL ERROR :: MODULE:{head}",
+        f"{prefix}{below}",
+        f"{prefix}[Rank:0] Habana exception raised from compile at graph.cpp:599",
+    )
+    start = START.replace("device_config=cuda", "device_config=hpu")
+    (failure,) = of(Failure, events(start + "\n".join(lines)))
+    assert failure.failure == kind
+    assert failure.message.endswith(below.split("details")[-1][-30:])
+
+
 def test_what_an_assertion_refused_is_read_below_the_heading_of_pydantic():
     """pydantic prints the text of an AssertionError behind `Assertion failed, `."""
     lines = (

@@ -297,6 +297,17 @@ ROWS: tuple[KnownError, ...] = (
          r"(?:\. Supported dtypes: \[([\w., ]{1,120}))?",
          "This quantisation does not run in the type of the start",
          _type_of_quantisation),
+        (r"Device type HPU is not supported for torch\.Generator",
+         "This release makes random numbers on the device, which torch for Gaudi has no generator for",
+         (Way("no --load-format dummy: the weights of the checkpoint", "the time to load them",
+              where={"load_format": "dummy"}),
+          Way("a newer release of vLLM for Gaudi, which takes the generator of the Gaudi software for "
+              "seeds and none for dummy weights", "another image"))),
+        (r"Unsupported config: device_for_scales=",
+         "The scales for FP8 are those of another generation of Gaudi",
+         (Way("no `device_for_scales` in the file of QUANT_CONFIG, and measurements of this "
+              "generation (`calibrate_model.sh` of vllm-gaudi): Gaudi 3 alone takes the scales of "
+              "another one, Gaudi 2", "the time of a calibration"),)),
         (r"No [\w ]{1,40}MoE backend supports the deployment configuration",
          "No kernels for the experts of this build run on this device with these settings",
          (_OTHER_EXPERTS,

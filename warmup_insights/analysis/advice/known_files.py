@@ -363,8 +363,14 @@ ROWS: tuple[KnownError, ...] = (
               "dot ends the name of a module"), _MODEL_CODE)),
         (r"No module named '?transformers_modules",
          "The code that the model brings cannot be imported", (_MODEL_CODE,)),
-        (r"No such file or directory: '\S{0,200}?(?:maxabs_(?:quant|measure)|measure_hooks|"
-         r"hooks_maxabs|/inc_output/)",
+        (r"No such file or directory: ''|set environment variable QUANT_CONFIG",
+         "A file is opened whose name is empty: a setting that names it is not there",
+         (Way("QUANT_CONFIG with the path of the configuration for FP8, which a quantisation of "
+              "inc reads, or no --quantization inc for a checkpoint in FP8", devices=("hpu",)),
+          Way("a path in the setting that the last frames above the error read"))),
+        (r"(?:No such file or directory: '|Failed to load file )\S{0,200}?(?:maxabs_(?:quant|measure)|"
+         r"measure_hooks|hooks_maxabs|/inc_output/|/hqt_output/)|"
+         r"QUANT PACKAGE: Can't (?:open|load)|shape files are missing from measurement",
          "The measurements for FP8, or their configuration, are not there",
          (Way("QUANT_CONFIG with the path of a file that is in the container, and in that file "
               "`dump_stats_path` with the place of the measurements"),

@@ -234,7 +234,7 @@ def _fewer_values(facts: RunFacts, phase: str) -> str:
     size = len(buckets[0]) if buckets else 0
     names = dimensions_of(facts.summary, phase, size)
     if not names:
-        return "fewer values in the dimension that has most"
+        return _fewer_of_ranges(facts.summary, phase)
     counts = [len({b[d] for b in buckets if len(b) == size}) for d in range(size)]
     most = counts.index(max(counts))
     change = f"a smaller {_FOLLOWS[names[most]]}, from which they follow"
@@ -242,6 +242,16 @@ def _fewer_values(facts: RunFacts, phase: str) -> str:
         variable = range_variables(facts.summary, phase, size)[most]
         change = f"a larger {variable.removesuffix('MAX')}STEP or a smaller {variable}"
     return f"fewer values of {WORDS[names[most]]}, which has most: {change}"
+
+
+def _fewer_of_ranges(summary: RunSummary, phase: str) -> str:
+    """The same where no bucket is listed: of the ranges, as far as a step shows which they are."""
+    size = len(summary.progress.bucket or ()) if summary.progress.phase == phase else 0
+    names = range_variables(summary, phase, size)
+    if not names:
+        return "fewer values in the dimension that has most"
+    steps = ", ".join(f"{name.removesuffix('MAX')}STEP" for name in names)
+    return f"fewer values: larger steps ({steps}) or smaller ranges ({', '.join(names)})"
 
 
 def _by_dimension(
@@ -396,6 +406,13 @@ def _ways(facts: RunFacts, phase: str, timed: Sequence[BucketRow]) -> Iterator[W
     yield from _strategy(facts, phase)
 
 
+_KEPT_RECIPES = Way(
+    f"{RECIPES}=/var/cache/recipes,false,8192, where it is not set: the next start takes "
+    "what was compiled from there",
+    "local disk; graphs are captured again",
+)
+
+
 def _kept_recipes(facts: RunFacts, phase: str) -> Iterator[Way]:
     """What a warm-up on HPU compiles kept for the next start, with the phase that takes
     longer, where no line states whether it is (`recipe_cache` is for those that do)."""
@@ -409,11 +426,7 @@ def _kept_recipes(facts: RunFacts, phase: str) -> Iterator[Way]:
         for name in PHASES
     }
     if max(PHASES, key=lambda name: spent[name]) == phase:
-        yield Way(
-            f"{RECIPES}=/var/cache/recipes,false,8192, where it is not set: the next start takes "
-            "what was compiled from there",
-            "local disk; graphs are captured again",
-        )
+        yield _KEPT_RECIPES
 
 
 def _strategy(facts: RunFacts, phase: str) -> Iterator[Way]:
@@ -633,6 +646,55 @@ def long_warmup(facts: RunFacts) -> Iterator[Finding]:
     )
 
 
+LONG_LEFT_S = 600.0
+"""Of a warm-up that is under way: from how much longer on it is stated."""
+SOME_STEPS = 3
+"""Steps from which their mean tells of the others."""
+
+
+@rule(
+    "the log ends while buckets are warmed up, and the others take ten minutes or more (Gaudi)",
+    "number of the last bucket, how many its phase has, mean seconds of those so far",
+    formula="buckets left x mean seconds so far",
+    margin="three buckets at least; no gain: the largest come first, the others may be quicker",
+    source="vllm-gaudi v1/worker/hpu_model_runner.py warmup_graphs",
+    example="vllm-fork: 8 of 56 prompt buckets, 20 s each: 16 min more",
+)
+def warmup_under_way(facts: RunFacts) -> Iterator[Finding]:
+    """The warm-up had not ended where the log ends, and takes long."""
+    summary, done = facts.summary, facts.summary.progress
+    phase, index, total, each = done.phase, done.index, done.total, done.step_s
+    is_of_buckets = done.stage in {f"{phase}_warmup", f"{phase}_graphs"}
+    if facts.failed is not None or not is_of_buckets or phase not in PHASES:
+        return
+    if summary.engine.name not in GAUDI or not (index and total and each):
+        return
+    left = max(0, total - index + done.is_in_step) * each
+    if index < SOME_STEPS or left < LONG_LEFT_S:
+        return
+    ways = [Way(_fewer_values(facts, phase), "padding; what is beyond the ranges compiles or is refused")]
+    if has_setting(summary, BUCKET_FILE):
+        ways.append(Way(f"{BUCKET_FILE} with fewer buckets", FILE_REPLACES))
+    if summary.device.kind == "hpu" and RECIPES not in summary.config:
+        ways.append(_KEPT_RECIPES)
+    ways.append(
+        Way("VLLM_SKIP_WARMUP=true for one start", "a request waits for each new shape")
+    )
+    first, *others = ways
+    yield Finding(
+        "high" if left >= 3 * LONG_LEFT_S else "medium",
+        f"The log ends with {phase} bucket {index:,} of {total:,}: at {format_duration(each)} "
+        f"each, as those so far, the others take {format_duration(left)}.",
+        {"step_s": each, "left_s": left, "num_buckets": total},
+        f"buckets of {phase}",
+        first.suggestion,
+        "no figure: which buckets are left out decides; the largest come first, and the others "
+        "may be quicker",
+        price=first.price,
+        ways=tuple(others),
+    )
+
+
 @rule(
     "warm-up was skipped (Gaudi), and no shape is known to be beyond the ranges alone",
     "status; misses, bucket lists or ranges for the figures",
@@ -732,6 +794,6 @@ def _compiling_s(summary: RunSummary, misses: Iterable[Diagnosis]) -> float | No
 
 
 RULES = (
-    decode_buckets, prompt_buckets, long_warmup, garbage_collection, warmup_skipped,
-    sampler_warmup,
+    decode_buckets, prompt_buckets, long_warmup, garbage_collection, warmup_under_way,
+    warmup_skipped, sampler_warmup,
 )  # fmt: skip

@@ -118,8 +118,13 @@ def program_error(facts: RunFacts, found: Failed) -> Iterator[Finding]:
     engine = facts.summary.engine
     who = f"{engine.name or 'the engine'} {engine.version or 'of unknown version'}"
     plugin = ""
-    if engine.name == "vllm-fork":
-        plugin = "; vllm-hpu-extension as the requirements of the fork name it"
+    if engine.name == "vllm-fork" or (
+        facts.summary.device.kind == "hpu" and engine.name is None
+    ):
+        plugin = (
+            "; vllm-hpu-extension as the requirements of the fork name it, and the image of "
+            "the Gaudi software that its release names"
+        )
     together = _pair(facts, found) or Way(
         f"versions that were released together: of vLLM, its plugins and connectors{plugin}",
         _ends_in(found),

@@ -309,6 +309,7 @@ def kernel_autotune(facts: RunFacts, start: Start) -> Iterator[Finding]:
         "the next start with the same versions and shapes loads them",
         gain_s=(0.8 * seconds, seconds),
         price="none; where the directory is kept already, nothing has to be changed",
+        ways=tuple(_untuned(facts.summary)),
         phase="kernel_warmup",
         part_s=seconds,
     )
@@ -340,6 +341,35 @@ def kernel_caches(summary: RunSummary) -> tuple[str, str]:
     return _CACHES.get(summary.device.kind or "", _CUDA_CACHES)
 
 
+def _without_deep_gemm(summary: RunSummary) -> Iterator[Way]:
+    """No warm-up of DeepGEMM, whose kernels are for weights of 8 bits (vLLM
+    `model_executor/warmup/kernel_warmup.py`)."""
+    config = summary.config
+    is_fp8 = "fp8" in str(config.get("quantization") or "").lower()
+    is_off = config.get("VLLM_DEEP_GEMM_WARMUP") == "skip" or (
+        str(config.get("VLLM_USE_DEEP_GEMM")) == "0"
+    )
+    has_setting_of_it = has_setting(summary, "VLLM_DEEP_GEMM_WARMUP=skip")
+    if is_fp8 and not is_off and has_setting_of_it and summary.device.kind == "cuda":
+        yield Way.that_sets(
+            "a request waits for each kernel that it is the first to need",
+            ", where the bars are those of DeepGEMM",
+            VLLM_DEEP_GEMM_WARMUP="skip",
+        )
+
+
+def _untuned(summary: RunSummary) -> Iterator[Way]:
+    """No tuning of FlashInfer's kernels (vLLM `model_executor/warmup/kernel_warmup.py`)."""
+    is_off = summary.start.caches.get("flashinfer_autotune") == "off"
+    has_option = has_setting(summary, "enable_flashinfer_autotune")
+    if has_option and not is_off and summary.device.kind == "cuda":
+        yield Way(
+            "--no-enable-flashinfer-autotune, where the lines are those of its autotuner",
+            "slower kernels: those that FlashInfer takes without tuning",
+            {"enable_flashinfer_autotune": False},
+        )
+
+
 @start_rule(
     "kernel warm-up is the largest part, and no kernel was tuned (vLLM)",
     "phase kernel_warmup",
@@ -368,6 +398,7 @@ def kernels_built(facts: RunFacts, start: Start) -> Iterator[Finding]:
         kept,
         "no figure without a second start: kernels that are compiled at first use are kept",
         price="disk for the caches",
+        ways=(*_without_deep_gemm(facts.summary), *_untuned(facts.summary)),
         phase="kernel_warmup",
         part_s=seconds,
     )

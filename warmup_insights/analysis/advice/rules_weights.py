@@ -281,6 +281,12 @@ def _readers(facts: RunFacts, seconds: float) -> Iterator[Way]:
             f"--load-format {' or '.join(formats)}: several readers at once",
             f"the package of that name in the image{why}",
         )
+    if is_plain and not prefetches and _may_read_whole(summary, seconds):
+        yield Way.that_sets(
+            "host memory for a whole file in each rank",
+            ", where the files are on a network file system",
+            safetensors_load_strategy="eager",
+        )
     if filled is None or is_of_disk:
         place = (
             "a faster disk, such as NVMe" if _is_local(known) else "a local NVMe disk"
@@ -298,6 +304,17 @@ def _is_prefetched(summary: RunSummary) -> bool:
         or summary.config.get("safetensors_load_strategy") == "prefetch"
         or (known is not None and (known.filesystem or "").upper() in PREFETCHED)
     )
+
+
+def _may_read_whole(summary: RunSummary, seconds: float) -> bool:
+    """Whether files may be read slowly because they are mapped: the small reads of that suit
+    no network file system (vLLM `config/load.py`, `safetensors_load_strategy`)."""
+    size = weights_bytes(summary)
+    is_slow = size is not None and size / seconds < NETWORK_RATE
+    is_mapped = summary.config.get("safetensors_load_strategy") in (None, "lazy")
+    is_there = _is_local(summary.checkpoint) or _is_prefetched(summary)
+    has_other = has_setting(summary, "safetensors_load_strategy=eager")
+    return is_slow and is_mapped and has_other and not is_there
 
 
 def _fits(known: CheckpointFacts) -> bool:
