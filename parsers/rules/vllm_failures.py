@@ -126,9 +126,7 @@ def _crash_frame(match: re.Match[str]) -> Made:
     return CrashFrame(None if path and _CARRIED.match(path) else path, phase)
 
 
-_BEFORE_DETAILS = re.compile(
-    r"(?<=MODULE:PT_)(\w{1,20} [^.]{1,80})\.{3,4}$"
-)
+_BEFORE_DETAILS = re.compile(r"(?<=MODULE:PT_)(\w{1,20} [^.]{1,80})\.{3,4}$")
 """The first line of an error of the Gaudi bridge; the next one has what failed."""
 
 

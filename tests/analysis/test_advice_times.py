@@ -416,6 +416,24 @@ def test_a_warm_up_of_kernels_is_left_out_as_the_version_can(version, settings, 
 
 
 @pytest.mark.parametrize(
+    ("model", "phase", "settings", "is_named"),
+    [
+        ("a/b", "configure", {}, True),
+        ("/models/b", "configure", {}, False),
+        ("a/b", "import", {}, False),
+        ("a/b", "configure", {"HF_HUB_OFFLINE": "1"}, False),
+    ],
+)
+def test_a_long_configuration_may_be_of_the_hub(model, phase, settings, is_named):
+    events = phased(
+        (phase, 480.0), ("load_model", 20.0), model=model, extra=(config(**settings),)
+    )
+    (finding,) = [f for f in advise(facts_of(events)) if f.rule == "slow_imports"]
+    shown = [way.suggestion for way in finding.ways]
+    assert any("HF_HUB_OFFLINE=1" in text for text in shown) is is_named
+
+
+@pytest.mark.parametrize(
     ("version", "strategy", "size", "is_named"),
     [
         ("0.12.0", "lazy", 14, True),

@@ -363,6 +363,20 @@ ROWS: tuple[KnownError, ...] = (
               "dot ends the name of a module"), _MODEL_CODE)),
         (r"No module named '?transformers_modules",
          "The code that the model brings cannot be imported", (_MODEL_CODE,)),
+        (r"libstreamer due to: .{0,4}S3 not supported",
+         "The streamer of weights has no part for S3 that loads",
+         (Way("runai-model-streamer-s3 of the version of runai-model-streamer (`pip install "
+              "runai-model-streamer[s3]`), and the system's libraries that it needs (zlib)",
+              "some MB of image"),
+          Way("the model in a folder or from the hub, without `s3://`", "a copy of the files"))),
+        (r"Could not send runai_request to libstreamer due to",
+         "The streamer of weights did not reach the files",
+         (Way("the keys, the region and the address of the store for the process (AWS_ACCESS_KEY_ID, "
+              "AWS_SECRET_ACCESS_KEY, AWS_REGION, AWS_ENDPOINT_URL), where the model is `s3://`"),
+          Way("a newer runai-model-streamer, with its part for the store of the same version",
+              "another environment"),
+          Way("no --load-format runai_streamer, with the files in a folder", "a copy of the files",
+              where={"load_format": "runai_streamer"}))),
         (r"No such file or directory: ''|set environment variable QUANT_CONFIG",
          "A file is opened whose name is empty: a setting that names it is not there",
          (Way("QUANT_CONFIG with the path of the configuration for FP8, which a quantisation of "

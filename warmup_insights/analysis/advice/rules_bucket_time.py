@@ -251,7 +251,9 @@ def _fewer_of_ranges(summary: RunSummary, phase: str) -> str:
     if not names:
         return "fewer values in the dimension that has most"
     steps = ", ".join(f"{name.removesuffix('MAX')}STEP" for name in names)
-    return f"fewer values: larger steps ({steps}) or smaller ranges ({', '.join(names)})"
+    return (
+        f"fewer values: larger steps ({steps}) or smaller ranges ({', '.join(names)})"
+    )
 
 
 def _by_dimension(
@@ -672,7 +674,12 @@ def warmup_under_way(facts: RunFacts) -> Iterator[Finding]:
     left = max(0, total - index + done.is_in_step) * each
     if index < SOME_STEPS or left < LONG_LEFT_S:
         return
-    ways = [Way(_fewer_values(facts, phase), "padding; what is beyond the ranges compiles or is refused")]
+    ways = [
+        Way(
+            _fewer_values(facts, phase),
+            "padding; what is beyond the ranges compiles or is refused",
+        )
+    ]
     if has_setting(summary, BUCKET_FILE):
         ways.append(Way(f"{BUCKET_FILE} with fewer buckets", FILE_REPLACES))
     if summary.device.kind == "hpu" and RECIPES not in summary.config:

@@ -190,6 +190,7 @@ def slow_imports(facts: RunFacts, start: Start) -> Iterator[Finding]:
     warm = facts.others_s(*phases)
     typical = median(warm) if len(warm) >= 2 else None
     gain = (0.0, seconds - typical) if typical and typical < seconds else None
+    longest = max(phases, key=lambda name: start.seconds[name])
     yield Finding(
         severity_of(start.share(seconds)) if seconds >= MUCH_S else "low",
         f"Importing and starting processes took {start.of_all(seconds)}.",
@@ -206,9 +207,27 @@ def slow_imports(facts: RunFacts, start: Start) -> Iterator[Finding]:
         ),
         gain_s=gain,
         price="disk",
-        phase=max(phases, key=lambda name: start.seconds[name]),
+        ways=tuple(_without_hub(facts.summary, longest)),
+        phase=longest,
         part_s=seconds,
     )
+
+
+def _without_hub(summary: RunSummary, longest: str) -> Iterator[Way]:
+    """No requests to the hub while the engine is configured: it fetches the configuration and
+    the tokenizer then, and tries again where the hub does not answer (vLLM
+    `transformers_utils/config.py`)."""
+    model = summary.model or ""
+    is_of_hub = (
+        "/" in model and not model.startswith(("/", ".", "~")) and "://" not in model
+    )
+    is_off = str(summary.config.get("HF_HUB_OFFLINE")) == "1"
+    if longest == "configure" and is_of_hub and not is_off:
+        yield Way(
+            "HF_HUB_OFFLINE=1 with the files in the cache, or the model as a folder, where the "
+            "hub answers slowly or not at all",
+            "no newer files of the model",
+        )
 
 
 @rule(
