@@ -1507,7 +1507,9 @@ def test_what_is_no_option_of_the_engine_is_not_called_one(message):
 
 
 def test_a_file_without_a_name_is_the_configuration_for_fp8_on_gaudi():
-    finding = _raised("FileNotFoundError: [Errno 2] No such file or directory: ''", "", *PLUGIN)
+    finding = _raised(
+        "FileNotFoundError: [Errno 2] No such file or directory: ''", "", *PLUGIN
+    )
     assert finding.suggestion.startswith("QUANT_CONFIG with the path")
 
 
