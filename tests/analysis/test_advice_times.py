@@ -442,15 +442,19 @@ def test_a_long_configuration_may_be_of_the_hub(model, phase, settings, is_named
         ("0.12.0", "lazy", 100, False),
     ],
 )
-def test_files_on_a_network_are_read_whole(version, strategy, size, is_named):
+@pytest.mark.parametrize("has_experts", [False, True])
+def test_files_on_a_network_are_read_whole(
+    version, strategy, size, is_named, has_experts
+):
     events = phased(
         ("load_weights", 60.0), version=version,
-        extra=(checkpoint(size, 10, "GPFS"), config(load_format="auto", safetensors_load_strategy=strategy)),
+        extra=(checkpoint(size, 10, "GPFS"), config(load_format="auto", safetensors_load_strategy=strategy,
+                                             enable_expert_parallel=has_experts)),
     )  # fmt: skip
     (finding,) = [f for f in advise(facts_of(events)) if f.rule == "weights_read"]
     shown = [finding.suggestion, *(way.suggestion for way in finding.ways)]
     eager = [text for text in shown if "--safetensors-load-strategy eager" in text]
-    assert bool(eager) is is_named
+    assert bool(eager) is (is_named and not has_experts)
 
 
 def test_without_chunked_prefill_the_profile_run_keeps_its_shape():

@@ -651,7 +651,7 @@ def long_warmup(facts: RunFacts) -> Iterator[Finding]:
 LONG_LEFT_S = 600.0
 """Of a warm-up that is under way: from how much longer on it is stated."""
 SOME_STEPS = 3
-"""Steps from which their mean tells of the others."""
+"""Steps from which on their mean is taken for the others."""
 
 
 @rule(

@@ -308,13 +308,18 @@ def _is_prefetched(summary: RunSummary) -> bool:
 
 def _may_read_whole(summary: RunSummary, seconds: float) -> bool:
     """Whether files may be read slowly because they are mapped: the small reads of that suit
-    no network file system (vLLM `config/load.py`, `safetensors_load_strategy`)."""
+    no network file system (vLLM `config/load.py`, `safetensors_load_strategy`). False where a
+    rank needs a part of them."""
     size = weights_bytes(summary)
     is_slow = size is not None and size / seconds < NETWORK_RATE
     is_mapped = summary.config.get("safetensors_load_strategy") in (None, "lazy")
-    is_there = _is_local(summary.checkpoint) or _is_prefetched(summary)
+    others = (
+        _is_local(summary.checkpoint),
+        _is_prefetched(summary),
+        _reads_a_part(summary),
+    )
     has_other = has_setting(summary, "safetensors_load_strategy=eager")
-    return is_slow and is_mapped and has_other and not is_there
+    return is_slow and is_mapped and has_other and not any(others)
 
 
 def _fits(known: CheckpointFacts) -> bool:
