@@ -128,6 +128,11 @@ def _crash_frame(match: re.Match[str]) -> Made:
 
 _BEFORE_DETAILS = re.compile(r"(?<=MODULE:PT_)(\w{1,20} [^.]{1,80})\.{3,4}$")
 """The first line of an error of the Gaudi bridge; the next one has what failed."""
+_BELOW_BRIDGE = (
+    r"(?:Check \$HABANA_LOGS/ for details(?!\[Rank:)(?! *$)|"
+    r"(?=Graph compile failed\.|synStatus ?=|synNodeCreate\w{0,20} failed))"
+)
+"""How that one begins."""
 
 
 def _failure(kind: str | None, *, heading: bool = False, bare: bool = False) -> Build:
@@ -439,8 +444,7 @@ FAILURE_RULES: tuple[LineRule, ...] = (
     hpu_rule(
         "failure_of_bridge",
         # Below an error whose first line names a thread of the bridge alone.
-        r"(?:Check \$HABANA_LOGS/ for details(?!\[Rank:)(?! *$)|"
-        r"(?=Graph compile failed\.|synStatus ?=|synNodeCreate\w{0,20} failed))"
+        rf"{_BELOW_BRIDGE}"
         r"(?P<text>.{1,600})",
         _of_bridge,
         Sample(
@@ -465,7 +469,7 @@ FAILURE_RULES: tuple[LineRule, ...] = (
     line_rule(
         "failure_memory",
         # With the codes of CUDA, HIP and Level Zero, the C++ library and the system.
-        rf"(?!{_ERROR}: ).{{0,300}}?(?:[Oo]ut [Oo]f [Mm]emory|OutOfMemory|"
+        rf"(?!{_ERROR}: |{_BELOW_BRIDGE}).{{0,300}}?(?:[Oo]ut [Oo]f [Mm]emory|OutOfMemory|"
         r"OUT_OF_(?:DEVICE_)?MEMORY|std::bad_alloc|Cannot allocate memory|synStatus|"
         r"FATAL ERROR ::|Allocation failed for size::|RESOURCE_EXHAUSTED).{0,600}",
         _failure(None),
