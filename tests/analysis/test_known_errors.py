@@ -1920,3 +1920,12 @@ def test_the_second_assembler_of_triton_needs_no_first_release_of_itself():
     finding = _raised(text)
     shown = [finding.suggestion, *(way.suggestion for way in finding.ways)]
     assert "Triton 3." not in str(shown)
+
+
+def test_a_quantisation_of_float16_alone_has_other_kernels_or_another_build():
+    finding = _raised(
+        "ValueError: torch.bfloat16 is not supported for quantization method awq. Supported "
+        "dtypes: [torch.float16]"
+    )
+    assert finding.suggestion == "--dtype half"
+    assert "awq_marlin" in finding.ways[0].suggestion

@@ -1407,3 +1407,24 @@ def test_no_number_of_devices_is_made_of_one_rank_of_an_unknown_number():
     log = line.format("WorkerProc failed to start.") + line.format(text)
     (way,) = more_devices(RunFacts(folded(events(log)).summary))
     assert way.suggestion == "a larger --tensor-parallel-size"
+
+
+@pytest.mark.parametrize(
+    ("sizes", "is_first"), [(("9.90", "-3.86"), True), (("-3.86", "-3.86"), False)]
+)
+def test_a_rank_without_room_beside_one_with_some_is_not_alone_on_its_device(
+    sizes, is_first
+):
+    text = "".join(
+        f"(Worker_TP{rank} pid={rank}) INFO 12-10 03:24:48 [gpu_worker.py:298] Available KV "
+        f"cache memory: {size} GiB\n"
+        for rank, size in enumerate(sizes)
+    )
+    text += (
+        "(EngineCore_DP0 pid=9) ERROR 12-10 03:24:48 [core.py:708] ValueError: No available "
+        "memory for the cache blocks. Try increasing `gpu_memory_utilization` when "
+        "initializing the engine.\n"
+    )
+    (finding,) = advise(facts_of(events(text)))
+    assert ("another rank had room" in finding.suggestion) is is_first
+    assert "does not hold by how much" not in str(finding)

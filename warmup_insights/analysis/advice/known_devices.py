@@ -244,6 +244,12 @@ def _type_of_quantisation(match: re.Match[str]) -> Iterable[Way]:
     price = "none: the weights are of 4 or 8 bits anyway"
     for name in re.findall(r"torch\.(b?float16)", match[1] or "torch.float16"):
         yield Way.that_sets(price, dtype={"float16": "half"}.get(name, name))
+    if "awq" in match[0]:
+        yield Way(
+            "--quantization awq_marlin, whose kernels take bfloat16 (capability 8.0 and above), or "
+            "another build of the model, where the model refuses float16 (Gemma 3)",
+            "another checkpoint, where these kernels do not take it",
+        )
 
 
 _OF_EXPERTS = re.compile(r"(?i)moe|grouped|batched_?gemm|expert")

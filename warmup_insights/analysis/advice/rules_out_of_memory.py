@@ -398,7 +398,8 @@ def no_room_for_cache(facts: RunFacts) -> Iterator[Finding]:
         title = f"{format_bytes(cache)} were left for the KV cache"
     where = found.where if found is not None else ""
     ways = [
-        *_memory_of_host(facts), *_one_after_another(facts, missing, weights), *_share_above(facts, missing),
+        *_memory_of_host(facts), *_unevenly_taken(facts), *_one_after_another(facts, missing, weights),
+        *_share_above(facts, missing),
         *shorter_steps(facts, missing), *fewer_weight_bits(facts, weights, missing),
         *more_devices(facts, missing=missing),
     ]  # fmt: skip
@@ -446,6 +447,23 @@ def _one_after_another(
     )
 
 
+def _had_room(facts: RunFacts) -> bool:
+    """Whether a rank states memory for the cache, where another one had none."""
+    size = facts.summary.memory_or_none.kv_cache_bytes
+    return (facts.summary.ranks or 1) > 1 and size is not None and size > 0
+
+
+def _unevenly_taken(facts: RunFacts) -> Iterator[Way]:
+    """Ranks of tensor parallelism hold as much each, so that what differs is held by others."""
+    stages = str(facts.summary.config.get("pipeline_parallel_size", 1))
+    if _had_room(facts) and stages == "1":
+        yield Way(
+            f"end what else holds memory of the devices of the ranks with less ({monitor(facts)}), "
+            "or take devices that nothing else uses: another rank had room",
+            "the other program",
+        )
+
+
 def _beside(facts: RunFacts) -> str:
     """Which engines ran at the same time, and what they held as far as it is known."""
     weights = BY_NAME["weights_bytes"]
@@ -464,7 +482,9 @@ def _share_above(facts: RunFacts, missing: float | None) -> Iterator[Way]:
     else:
         yield Way(
             "a higher --gpu-memory-utilization",
-            "the log does not hold by how much",
+            "the line of each rank has its own size"
+            if _had_room(facts)
+            else "the log does not hold by how much",
         )
 
 
