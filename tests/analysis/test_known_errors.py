@@ -1929,3 +1929,11 @@ def test_a_quantisation_of_float16_alone_has_other_kernels_or_another_build():
     )
     assert finding.suggestion == "--dtype half"
     assert "awq_marlin" in finding.ways[0].suggestion
+
+
+@pytest.mark.parametrize(
+    "text", ["Graph compile failed.", "synNodeCreateWithId failed for node: a"]
+)
+def test_a_graph_that_does_not_compile_may_do_so_with_another_release(text):
+    finding = _raised(f"RuntimeError: {text}", "", *PLUGIN)
+    assert any("that last ran this model" in way.suggestion for way in finding.ways)

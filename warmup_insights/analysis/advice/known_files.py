@@ -229,6 +229,15 @@ def _of_one_cuda(match: re.Match[str]) -> Iterable[Way]:
     )
 
 
+_GAUDI_OF_ONE = Way(
+    "driver, SynapseAI and plugin of one release (`hl-smi`, `pip list`)",
+    "another image",
+)
+_OTHER_GAUDI_RELEASE = Way(
+    "another release of vLLM for Gaudi: a newer one, or the one that last ran this model",
+    "another image",
+)
+
 ROWS: tuple[KnownError, ...] = (
     *rows(
         "host_limit",
@@ -881,8 +890,8 @@ ROWS: tuple[KnownError, ...] = (
          "The graph compiler of the Gaudi software failed",
          (Way("ENABLE_CONSOLE=true LOG_LEVEL_ALL=3: the lines before the error name the graph "
               "and why", "the log does not hold more than this", kind="look"),
-          Way("driver, SynapseAI and plugin of one release (`hl-smi`, `pip list`)",
-              "another image"),
+          _GAUDI_OF_ONE,
+          _OTHER_GAUDI_RELEASE,
           SMALLER_BUCKETS)),
         (r"is not matching with the offset of new tensor",
          "A warm-up that only compiles used the values of a tensor, which it had not computed",
@@ -892,8 +901,8 @@ ROWS: tuple[KnownError, ...] = (
          "The graph compiler of the Gaudi software refused an operation",
          (Way("ENABLE_CONSOLE=true LOG_LEVEL_ALL=3: the lines before the error name the "
               "operation and why", "the log does not hold more than this", kind="look"),
-          Way("driver, SynapseAI and plugin of one release (`hl-smi`, `pip list`)",
-              "another image"))),
+          _GAUDI_OF_ONE,
+          _OTHER_GAUDI_RELEASE)),
         (r"aot_compile is not supported by the current configuration",
          "This torch does not compile a model ahead of its first run",
          (Way.that_sets("it compiles with the first run", VLLM_USE_AOT_COMPILE="0"),
