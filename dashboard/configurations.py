@@ -7,7 +7,7 @@ The figures, the marks and the pick are those of `analysis.pareto`, which `sweep
 from __future__ import annotations
 
 import itertools
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from typing import Any, NamedTuple
@@ -31,7 +31,7 @@ from warmup_insights.analysis.plan.cache import CachePlan
 from warmup_insights.analysis.plan.planning import Planner, PlanSettings
 from warmup_insights.bucketing.base import WITHOUT_BUCKETS
 from warmup_insights.errors import InputError
-from warmup_insights.export.plans import cache_table
+from warmup_insights.export.plans import cache_tables
 from warmup_insights.model.figures import BY_NAME, contradictory, format_figure
 from warmup_insights.model.summary import RunSummary
 
@@ -129,9 +129,11 @@ def planned(planner: Planner, settings: PlanSettings) -> list[ConfigurationRow]:
     return planned_rows(plans)
 
 
-def cache_frame(plans: Sequence[CachePlan]) -> pd.DataFrame:
-    """Plans without graphs as `plan` prints them, one row each."""
-    return frame_of(cache_table(plans)).rename(columns={"": "plan"})
+def cache_frames(plans: Sequence[CachePlan]) -> Iterator[tuple[str, pd.DataFrame]]:
+    """Plans without graphs as `plan` prints them, and how far they may be off: titles and
+    tables."""
+    for table in cache_tables(plans):
+        yield table.title, frame_of(table).rename(columns={"": "plan"})
 
 
 def sweep_command(summary: RunSummary) -> str:

@@ -178,11 +178,17 @@ def _without_graphs(run: RunRecord, settings: PlanSettings, reason: str) -> None
         st.warning(reason)
         return
     notes = dict.fromkeys(note for plan in plans for note in plan.notes)
+    (_, frame), *ranges = configurations.cache_frames(plans)
     widgets.table(
-        configurations.cache_frame(plans), key="without-graphs",
+        frame, key="without-graphs",
         title="Planned without graphs", hint=markdown(" ".join([reason, *notes])),
         simulated=shown.provenance(summary),
     )  # fmt: skip
+    for title, frame in ranges:
+        widgets.table(
+            frame, key="ranges", title=title, hint="As much as equal starts differ.",
+            simulated=shown.provenance(summary),
+        )  # fmt: skip
 
 
 def _choice(rows: list[ConfigurationRow], label: str | None) -> Pick | None:

@@ -12,9 +12,8 @@ from tests.helpers import REAL_LOGS, events, folded
 from warmup_insights.analysis.plan.cache import CachePlanner
 from warmup_insights.analysis.plan.planning import PlanSettings
 from warmup_insights.analysis.summary import summarize
-from warmup_insights.cli.plan import _ranges_table
 from warmup_insights.errors import InputError
-from warmup_insights.export.plans import cache_table
+from warmup_insights.export.plans import cache_table, cache_tables
 from warmup_insights.ingest.log import LogEnd, read_log
 from warmup_insights.ingest.outcome import Options
 from warmup_insights.model.events import (
@@ -158,11 +157,11 @@ def test_a_cache_is_as_sure_as_equal_starts_are_alike():
     assert own.num_kv_blocks_range == (own.num_kv_blocks,) * 2
     row = cache_table([near]).rows[0]
     assert ("320,000" in row, "20,000" in row) == (True, True)
-    (table,) = _ranges_table([own, near])
-    (row,) = table.rows
+    _, ranges = cache_tables([own, near])
+    (row,) = ranges.rows
     assert row[0] == "gpu_memory_utilization 0.75"
     assert row[1:] == ("40 GiB ± 0.81 GiB", "20,000 ± 410", "320,000 ± 6,500")
-    assert list(_ranges_table([own])) == []
+    assert len(cache_tables([own])) == 1
     assert any("by which equal starts differ" in note for note in near.notes)
     assert own.notes == ()
 

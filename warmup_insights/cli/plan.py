@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable
 from typing import Any
 
 import click
@@ -19,7 +19,6 @@ from warmup_insights.analysis.pareto import (
 from warmup_insights.analysis.plan.cache import (
     KV_CACHE_DTYPES,
     OF_HPU,
-    CachePlan,
     CachePlanner,
 )
 from warmup_insights.analysis.plan.planning import (
@@ -54,17 +53,14 @@ from warmup_insights.cli.printing import print_json, print_notes, print_tables
 from warmup_insights.errors import InputError, SettingError
 from warmup_insights.export import plans as texts
 from warmup_insights.export.plans import pick_json, pick_table
-from warmup_insights.export.tables import TextTable, make_table
 from warmup_insights.model.events import Bucket
 from warmup_insights.model.summary import RunSummary
 from warmup_insights.rules import VARIABLES
 from warmup_insights.rules.capture import GRAPH_STRATEGIES
 from warmup_insights.runner.settings import RunSettings
-from warmup_insights.units import format_bytes, format_count, parse_size, round_to
+from warmup_insights.units import parse_size
 
 MAX_PLANS = 1000
-WORTH_STATING = 0.005
-"""Of a cache: by less it may be off without a word."""
 
 
 def read_shares(
@@ -269,38 +265,8 @@ def plan_cache(
     if as_json:
         print_json({"plans": [each.as_dict() for each in plans]})
         return
-    print_tables([texts.cache_table(plans), *_ranges_table(plans)])
+    print_tables(texts.cache_tables(plans))
     print_notes(dict.fromkeys(note for each in plans for note in each.notes))
-
-
-def _ranges_table(plans: Sequence[CachePlan]) -> Iterator[TextTable]:
-    """By how much the planned caches may be off, where that is more than a rounding."""
-    own = next(plan.settings for plan in plans if plan.is_own)
-    rows = []
-    for plan in plans:
-        size, off = plan.kv_cache_bytes, plan.kv_cache_bytes_off
-        if not size or off < WORTH_STATING * size:
-            continue
-        low, high = plan.num_kv_blocks_range or (0, 0)
-        other = (n for n, value in plan.settings.items() if value != own.get(n))
-        rows.append(
-            (
-                ", ".join(f"{name} {plan.settings[name]}" for name in other),
-                f"{format_bytes(size, off / 100)} ± {format_bytes(off, off / 100)}",
-                _with_range(plan.num_kv_blocks, (high - low) / 2),
-                _with_range(plan.kv_cache_tokens, plan.kv_cache_tokens_off),
-            )
-        )
-    if rows:
-        header = ("", "KV cache", "KV blocks", "KV tokens")
-        yield make_table("How far they may be off", header, rows, right=(1, 2, 3))
-
-
-def _with_range(count: int | None, off: float) -> str:
-    if count is None:
-        return "?"
-    near, more = (round(round_to(value, off / 100)) for value in (count, off))
-    return f"{format_count(near)} ± {format_count(more)}"
 
 
 def _recommend(

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any
 
 from warmup_insights.analysis.pareto import (
@@ -25,6 +25,7 @@ from warmup_insights.units import (
     format_count,
     format_duration,
     format_percent,
+    round_to,
 )
 
 _SETTINGS = (
@@ -43,6 +44,8 @@ _OUTCOMES = {
     "out_of_memory": "out of memory in warm-up",
 }
 MAX_NAMED = 12
+WORTH_STATING = 0.005
+"""Of a cache: by less it may be off without a word."""
 
 
 def plans_table(plans: Sequence[Plan]) -> TextTable:
@@ -63,6 +66,11 @@ def _row(plan: Plan) -> list[str]:
         format_duration(plan.time.warmup_s),
         outcome_text(plan),
     ]
+
+
+def cache_tables(plans: Sequence[CachePlan]) -> list[TextTable]:
+    """Plans of the KV cache, the run's own among them, and how far they may be off."""
+    return [cache_table(plans), *_ranges_table(plans)]
 
 
 def cache_table(plans: Sequence[CachePlan]) -> TextTable:
@@ -93,6 +101,36 @@ def cache_table(plans: Sequence[CachePlan]) -> TextTable:
     header = ("", *names.values(), *map(_heading, columns), *counts, "outcome")
     right = range(1, len(header) - 1)
     return make_table("KV cache under other settings", header, rows, right=right)
+
+
+def _ranges_table(plans: Sequence[CachePlan]) -> Iterator[TextTable]:
+    """By how much the planned caches may be off, where that is more than a rounding."""
+    own = next(plan.settings for plan in plans if plan.is_own)
+    rows = []
+    for plan in plans:
+        size, off = plan.kv_cache_bytes, plan.kv_cache_bytes_off
+        if not size or off < WORTH_STATING * size:
+            continue
+        low, high = plan.num_kv_blocks_range or (0, 0)
+        other = (n for n, value in plan.settings.items() if value != own.get(n))
+        rows.append(
+            (
+                ", ".join(f"{name} {plan.settings[name]}" for name in other),
+                f"{format_bytes(size, off / 100)} ± {format_bytes(off, off / 100)}",
+                _with_range(plan.num_kv_blocks, (high - low) / 2),
+                _with_range(plan.kv_cache_tokens, plan.kv_cache_tokens_off),
+            )
+        )
+    if rows:
+        header = ("", "KV cache", "KV blocks", "KV tokens")
+        yield make_table("How far they may be off", header, rows, right=(1, 2, 3))
+
+
+def _with_range(count: int | None, off: float) -> str:
+    if count is None:
+        return "?"
+    near, more = (round(round_to(value, off / 100)) for value in (count, off))
+    return f"{format_count(near)} ± {format_count(more)}"
 
 
 def _heading(name: str) -> str:
