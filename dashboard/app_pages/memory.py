@@ -181,7 +181,7 @@ def _without_graphs(run: RunRecord, settings: PlanSettings, reason: str) -> None
     (_, frame), *ranges = configurations.cache_frames(plans)
     widgets.table(
         frame, key="without-graphs",
-        title="Planned without graphs", hint=markdown(" ".join([reason, *notes])),
+        title="Planned without graphs", hint=markdown(" ".join([f"{reason.rstrip('.')}.", *notes])),
         simulated=shown.provenance(summary),
     )  # fmt: skip
     for title, frame in ranges:

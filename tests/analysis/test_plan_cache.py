@@ -662,6 +662,8 @@ def test_on_a_cpu_the_cache_is_the_share_less_what_the_worker_takes(share, state
     )  # fmt: skip
     plan = CachePlanner(run).plan(PlanSettings(gpu_memory_utilization=share))
     off = plan.kv_cache_bytes_off
+    # The start with more passed; at 0.92 another was refused, for what else the host runs.
+    assert plan.outcome == ("fits" if share < 0.3 else None)
     assert 0 < off < 0.3 * GIB
     assert abs(plan.kv_cache_bytes - stated) < off
 

@@ -599,7 +599,7 @@ class CachePlanner:
             return "out_of_memory"
         if part == 0:
             return None if self._may_be_left(chosen) else "no_kv_cache"
-        if length is None:
+        if length is None or (is_share and self._may_lack_room(use)):
             return None
         if tokens is None:
             # A longer request takes at most as much more as it is longer.
@@ -625,11 +625,18 @@ class CachePlanner:
         lacking = (self.utilization - use) * total - size
         return bool(lacking < self._off(chosen, {"gpu_memory_utilization"}, size)[1])
 
+    def _may_lack_room(self, use: float | None) -> bool:
+        """Whether a larger share may be more than the other programs of a host leave, which a
+        start checks first and a log of one that passed does not state (vLLM
+        `v1/worker/cpu_worker.py`)."""
+        is_host = self.summary.device.kind == "cpu" and self._memory.free_bytes is None
+        return is_host and (use or 0) > (self.utilization or 0)
+
     def _notes(self, settings: PlanSettings, changed: set[str]) -> Iterator[str]:
         yield from self._notes_on_device(changed)
         chosen = self._chosen(settings)
         if changed and self._fixed is None:
-            yield from self._notes_on_spread(self._share(chosen, changed))
+            yield from self._notes_on_spread(chosen, self._share(chosen, changed))
         yield from self._notes_on_graphs(chosen, changed)
         yield from self._notes_on_blocks(settings)
         if settings.graph_reserved_mem is not None and self.is_hpu and self._is_eager:
@@ -668,7 +675,9 @@ class CachePlanner:
                 f"{100 * self._total_off:.2g} %."
             )
 
-    def _notes_on_spread(self, share: float | None) -> Iterator[str]:
+    def _notes_on_spread(
+        self, chosen: dict[str, Any], share: float | None
+    ) -> Iterator[str]:
         kind = self.summary.device.kind
         if not self._is_divided_by_rule:
             yield f"How memory is divided on {kind} is not known here: other caches are unknown."
@@ -678,6 +687,8 @@ class CachePlanner:
             f"The cache of other settings is within {100 * SPREAD:g} % of the device, by which equal "
             "starts differ, if nothing else takes memory of it."
         )
+        if self._may_lack_room(chosen["gpu_memory_utilization"]):
+            yield "Whether the host has so much free is not known: a larger share may end the start."
         if self._has_compiled:
             yield (
                 "The run compiled its code while memory was measured: a start that finds it "
